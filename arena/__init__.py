@@ -1,0 +1,1 @@
+"""The race: submissions, sandbox, recorder, episodes, races, promotion, payout and the API."""

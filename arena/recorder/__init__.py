@@ -1,0 +1,1 @@
+"""The witness: records every model and tool call of an episode outside the agent."""

@@ -1,0 +1,1 @@
+"""Backends that run foreign code, and the probe that decides which may."""

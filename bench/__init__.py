@@ -1,0 +1,1 @@
+"""One script a figure; run as `python -m bench.NAME`."""

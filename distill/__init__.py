@@ -1,0 +1,1 @@
+"""From stored traces to a trained model."""

@@ -1,0 +1,1 @@
+"""The reasoning judge: evidence in, judgement out."""

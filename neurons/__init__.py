@@ -1,0 +1,1 @@
+"""Processes and the chain: the only place where the parts are put together."""

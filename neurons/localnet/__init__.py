@@ -1,0 +1,1 @@
+"""A local chain node that the unmodified Bittensor SDK talks to."""

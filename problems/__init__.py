@@ -1,0 +1,1 @@
+"""Environments, problems and rule outcomes: the world an agent acts in."""

@@ -1,0 +1,1 @@
+"""Traces: events, trajectories, the database, provenance and export."""
