@@ -1,0 +1,245 @@
+"""The tables. Times are UTC with zone; ids are UUIDs unless content-addressed."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint, func
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Table(DeclarativeBase):
+    """Base of all tables; constraint names are fixed so that migrations can refer to them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(column_0_label)s",
+            "uq": "uq_%(table_name)s_%(column_0_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map = {  # noqa: RUF012
+        datetime: DateTime(timezone=True),
+        dict[str, Any]: JSONB,
+        list[Any]: JSONB,
+        bytes: LargeBinary,
+    }
+
+
+class Submission(Table):
+    """One source file from one hotkey. `state`: received, accepted, refused."""
+
+    __tablename__ = "submission"
+    __table_args__ = (UniqueConstraint("hotkey", "source_sha256"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    hotkey: Mapped[str]
+    source_sha256: Mapped[str]
+    source: Mapped[bytes]
+    name: Mapped[str]
+    """What the miner calls the agent; shown on the leaderboard, never to a judge."""
+    commitment_block: Mapped[int | None] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(default="received")
+    refusal: Mapped[str | None]
+    submitted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Suite(Table):
+    """A problem suite. `role`: public (qualifying) or pool (hidden draws)."""
+
+    __tablename__ = "suite"
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    """`ProblemSuite.suite_id`."""
+    name: Mapped[str]
+    role: Mapped[str]
+    environment: Mapped[str]
+    catalog_id: Mapped[str]
+    scorer: Mapped[str]
+    root: Mapped[str]
+    """Merkle root over the suite's problems, published before a race."""
+
+
+class SuiteProblem(Table):
+    """One problem of a suite, with its answer and its leak cluster."""
+
+    __tablename__ = "suite_problem"
+
+    suite_id: Mapped[str] = mapped_column(ForeignKey("suite.id"), primary_key=True)
+    problem_id: Mapped[str] = mapped_column(primary_key=True)
+    position: Mapped[int]
+    category: Mapped[str]
+    cluster_id: Mapped[str]
+    public: Mapped[dict[str, Any]]
+    answer: Mapped[dict[str, Any]]
+    leak_keys: Mapped[list[Any]]
+
+
+class Race(Table):
+    """A race. `state`: qualifying, drawing, racing, judging, settled, void."""
+
+    __tablename__ = "race"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    number: Mapped[int] = mapped_column(unique=True)
+    state: Mapped[str] = mapped_column(default="qualifying")
+    rules: Mapped[dict[str, Any]]
+    rules_hash: Mapped[str]
+    public_suite_id: Mapped[str] = mapped_column(ForeignKey("suite.id"))
+    pool_suite_id: Mapped[str] = mapped_column(ForeignKey("suite.id"))
+    champion_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("submission.id"))
+    """Who held the top when the race began."""
+    opened_at: Mapped[datetime]
+    boundary_at: Mapped[datetime | None]
+    draw_block: Mapped[int | None] = mapped_column(BigInteger)
+    draw_block_hash: Mapped[str | None]
+    drawn: Mapped[list[Any] | None]
+    """Problem ids of the hidden draw, in order."""
+    settlement: Mapped[dict[str, Any] | None]
+    """The settled race as a value: scores, promotion with its statistics, payout."""
+    void_reason: Mapped[str | None]
+    settled_at: Mapped[datetime | None]
+
+
+class Entrant(Table):
+    """A submission in a race. `role`: champion or challenger, null while it only qualifies."""
+
+    __tablename__ = "entrant"
+
+    race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"), primary_key=True)
+    submission_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("submission.id"), primary_key=True)
+    role: Mapped[str | None]
+    qualifying_score: Mapped[float | None]
+
+
+class Episode(Table):
+    """One agent attempting one problem once, as a piece of work. `state`: queued, leased, done.
+
+    A done episode has exactly one trace with `final` set; its verdict is the episode's. An Unscored attempt
+    that is tried again leaves its trace behind, with `final` unset.
+    """
+
+    __tablename__ = "episode"
+    __table_args__ = (
+        UniqueConstraint("race_id", "phase", "submission_id", "problem_id", "repeat"),
+        Index("ix_episode_queue", "state", "not_before"),
+    )
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"))
+    phase: Mapped[str]
+    """qualifying or race."""
+    submission_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("submission.id"))
+    suite_id: Mapped[str] = mapped_column(ForeignKey("suite.id"))
+    problem_id: Mapped[str]
+    repeat: Mapped[int] = mapped_column(default=0)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    position: Mapped[int] = mapped_column(default=0)
+    """Order of play within the phase."""
+    state: Mapped[str] = mapped_column(default="queued")
+    attempts: Mapped[int] = mapped_column(default=0)
+    fence: Mapped[int] = mapped_column(default=0)
+    """Raised with every lease; a write that carries an older fence is refused."""
+    leased_by: Mapped[str | None]
+    lease_expires_at: Mapped[datetime | None]
+    not_before: Mapped[datetime] = mapped_column(server_default=func.now())
+    """A retry waits until then."""
+
+
+class Trace(Table):
+    """A trajectory with its verdict and provenance. `verdict`: solved, failed, unscored."""
+
+    __tablename__ = "trace"
+    __table_args__ = (UniqueConstraint("episode_id", "attempt"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    episode_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("episode.id"), index=True)
+    attempt: Mapped[int]
+    final: Mapped[bool]
+    verdict: Mapped[str]
+    reason: Mapped[str | None]
+    """Why it failed or could not be scored; null when solved."""
+    outcome: Mapped[dict[str, Any] | None]
+    events: Mapped[list[Any]]
+    chain_head: Mapped[str]
+    trajectory: Mapped[dict[str, Any]]
+    """ATIF."""
+    model_emitted: Mapped[int]
+    scripted: Mapped[int]
+    """Tool calls, told apart (rule 3)."""
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    wall_s: Mapped[float]
+    recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Judged(Table):
+    """A judgement of a trace, or an attempt at one that the judge could not answer (`grade` null, `unjudged` set)."""
+
+    __tablename__ = "judged"
+    __table_args__ = (UniqueConstraint("trace_id", "judge", "rubric"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    trace_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("trace.id"))
+    judge: Mapped[str]
+    rubric: Mapped[str]
+    """Version and hash."""
+    grade: Mapped[float | None]
+    gate: Mapped[str | None]
+    rationale: Mapped[str | None]
+    citations: Mapped[list[Any]]
+    votes: Mapped[list[Any]]
+    disagreement: Mapped[float]
+    unjudged: Mapped[str | None]
+    judged_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Reign(Table):
+    """A promotion: from this race on, this submission is champion."""
+
+    __tablename__ = "reign"
+
+    race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"), primary_key=True)
+    submission_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("submission.id"))
+    began_at: Mapped[datetime]
+
+
+class WeightSetting(Table):
+    """Weights sent to the chain for a race, and what the chain said when read back."""
+
+    __tablename__ = "weight_setting"
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"))
+    netuid: Mapped[int]
+    sent: Mapped[dict[str, Any]]
+    """u16 weights by uid."""
+    read_back: Mapped[dict[str, Any] | None]
+    confirmed: Mapped[bool]
+    block_hash: Mapped[str | None]
+    error: Mapped[str | None]
+    set_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class RequestNonce(Table):
+    """A signed request that was already used, so that it cannot be replayed."""
+
+    __tablename__ = "request_nonce"
+
+    sender: Mapped[str] = mapped_column(primary_key=True)
+    nonce: Mapped[str] = mapped_column(primary_key=True)
+    seen_at: Mapped[datetime] = mapped_column(server_default=func.now(), index=True)
+
+
+class Exposure(Table):
+    """A leak cluster that was shown to agents in a race."""
+
+    __tablename__ = "exposure"
+
+    race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"), primary_key=True)
+    cluster_id: Mapped[str] = mapped_column(primary_key=True)
