@@ -1,0 +1,171 @@
+"""All settings: from `arena.toml`, then `ARENA_*` environment variables, then flags.
+
+A later source wins. A key that is not known is an error, wherever it stands: a misspelt limit that is
+silently ignored costs money.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    InitSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from arena.rules import Rules
+
+SETTINGS_FILE = "arena.toml"
+PREFIX = "ARENA_"
+NOT_SETTINGS = frozenset({"ARENA_SHARED_DATA", "ARENA_CACHE_DIR", "ARENA_CONFIG"})
+"""Variables with our prefix that are no settings: test data, the cache, and where the settings file is."""
+
+
+class SettingsError(ValueError):
+    """The settings cannot be used; the message names each key and what is wrong with it."""
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ChainSettings(_Section):
+    """The chain and the subnet."""
+
+    network: str = "test"
+    """finney, test, local, or a ws:// address."""
+    netuid: int = Field(default=0, ge=0)
+    """0 means not set; the validator refuses to run on it."""
+
+
+class WalletSettings(_Section):
+    """The wallet, as btcli names it. Only the hotkey is ever read by a validator."""
+
+    name: str = "default"
+    hotkey: str = "default"
+    path: Path = Path("~/.bittensor/wallets")
+
+
+class ModelSettings(_Section):
+    """The OpenAI-compatible endpoint that agents' model calls go to."""
+
+    base_url: str | None = None
+    api_key: SecretStr | None = None
+    models: tuple[str, ...] = ()
+    """Models that agents may name; the first is the default."""
+    timeout_s: float = Field(default=120.0, gt=0)
+    retries: int = Field(default=3, ge=0)
+
+
+class SandboxSettings(_Section):
+    """How foreign code is run."""
+
+    unsafe: bool = False
+    """Run agents as plain subprocesses. Only for a machine with nothing to lose."""
+    slots: int = Field(default=2, ge=1, le=512)
+    """Episodes at a time in one worker process."""
+
+
+class ApiSettings(_Section):
+    """Where the validator listens for submissions."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(default=8080, ge=0, le=65535)
+
+
+class Settings(BaseSettings):
+    """Everything that can be set, apart from what a command is asked to do."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_nested_delimiter="__",
+        extra="forbid",
+        frozen=True,
+        nested_model_default_partial_update=True,
+    )
+
+    data_dir: Path = Path("arena-data")
+    """Everything the program keeps lies here, unless a database URL says otherwise."""
+    database_url: SecretStr | None = None
+    """A PostgreSQL URL; without one an embedded server runs in the data folder."""
+    chain: ChainSettings = ChainSettings()
+    wallet: WalletSettings = WalletSettings()
+    model: ModelSettings = ModelSettings()
+    sandbox: SandboxSettings = SandboxSettings()
+    api: ApiSettings = ApiSettings()
+    rules: Rules = Rules()
+
+
+def load(flags: Mapping[str, Any] | None = None, *, file: Path | None = None) -> Settings:
+    """The settings in force. `flags` is nested like the file; values of None are not given.
+
+    Without `file`, `$ARENA_CONFIG` or `arena.toml` in the current folder is read when it exists.
+    Raises SettingsError.
+    """
+    _refuse_unknown_variables()
+
+    class Layered(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,
+            env_settings: PydanticBaseSettingsSource,
+            dotenv_settings: PydanticBaseSettingsSource,
+            file_secret_settings: PydanticBaseSettingsSource,
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return (InitSettingsSource(settings_cls, _given(flags or {})), env_settings, init_settings)
+
+    try:
+        return Layered(**_read(file))
+    except ValidationError as error:
+        lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        raise SettingsError("settings that cannot be used:\n  " + "\n  ".join(lines)) from None
+
+
+def _read(file: Path | None) -> dict[str, Any]:
+    named = file or (Path(os.environ["ARENA_CONFIG"]) if os.environ.get("ARENA_CONFIG") else None)
+    path = named or Path(SETTINGS_FILE)
+    if not path.is_file():
+        if named:
+            raise SettingsError(f"there is no settings file {named}")
+        return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} is not valid TOML: {error}") from None
+
+
+def _refuse_unknown_variables() -> None:
+    known = {name.upper() for name in Settings.model_fields}
+    for variable in os.environ:
+        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+            continue
+        section, _, key = variable.removeprefix(PREFIX).partition("__")
+        nested = getattr(Settings.model_fields.get(section.lower()), "annotation", None)
+        keys = {k.upper() for k in getattr(nested, "model_fields", {})}
+        if section not in known or (key and key.split("__")[0] not in keys):
+            raise SettingsError(
+                f"the environment variable {variable} is not a setting; known are "
+                + ", ".join(sorted(PREFIX + name for name in known))
+                + " (and SECTION__KEY within the sections)"
+            )
+
+
+def _given(flags: Mapping[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    for key, value in flags.items():
+        if isinstance(value, Mapping):
+            inner = _given(value)
+            if inner:
+                given[key] = inner
+        elif value is not None:
+            given[key] = value
+    return given
