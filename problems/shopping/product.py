@@ -1,0 +1,69 @@
+"""One product, as ShoppingBench's product file writes it.
+
+Records come from elsewhere and are often incomplete, so every field but the id has a default and the usual
+looser spellings (a number for an id, a bare string for a list) are accepted. Field names and meanings:
+ShoppingBench (arXiv 2508.04266), `documents.jsonl`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+SERVICES = ("official", "freeShipping", "COD", "flashsale")
+"""Every service a product can carry: official store (LazMall), free shipping, cash on delivery, LazFlash."""
+
+
+def _text(value: Any) -> Any:
+    if value is None:
+        return ""
+    if isinstance(value, bool | int | float):
+        return str(value)
+    return value
+
+
+def _texts(value: Any) -> Any:
+    if value is None:
+        return ()
+    if isinstance(value, str | int | float):
+        return (_text(value),)
+    return value
+
+
+def _table(value: Any) -> Any:
+    return {} if value in (None, [], "") else value
+
+
+def _number(value: Any) -> Any:
+    return 0 if value in (None, "") else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Texts = Annotated[tuple[Text, ...], BeforeValidator(_texts)]
+
+
+class Product(BaseModel):
+    """A product. `price` is in PHP, one for all SKUs; `sku_options` maps a number to one variant."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    product_id: Annotated[Text, Field(min_length=1, max_length=64)]
+    shop_id: Text = ""
+    title: Text = ""
+    price: Annotated[float, BeforeValidator(_number), Field(ge=0, allow_inf_nan=False)] = 0.0
+    service: Texts = ()
+    sold_count: Annotated[int, BeforeValidator(_number)] = 0
+    sku_options: Annotated[dict[str, dict[str, Text]], BeforeValidator(_table)] = {}
+    attributes: Annotated[dict[str, Texts], BeforeValidator(_table)] = {}
+    brand: Text = ""
+    category: Text = ""
+    short_description: Text = ""
+    description: Text = ""
+
+    def searchable_text(self) -> str:
+        """What search looks at: title, SKU values and attribute values, and no description."""
+        lines = [self.title]
+        lines += [value for option in self.sku_options.values() for value in option.values()]
+        lines += [value for values in self.attributes.values() for value in values]
+        return "\n".join(dict.fromkeys(lines))
