@@ -1,0 +1,183 @@
+"""Every constant of the race, with its unit and its reason, in one frozen model.
+
+A race stores the rules it was opened with and their hash, and is run and settled by those, not by whatever
+stands in a configuration file when it ends: a change of rules begins with the next race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from problems.problem import content_id
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Count = Annotated[int, Field(ge=1)]
+Seconds = Annotated[float, Field(gt=0.0)]
+Hours = Annotated[float, Field(ge=0.0)]
+
+
+def exact(share: float) -> Fraction:
+    """The decimal number that a share was written as: 0.1 is one tenth here, not its nearest double."""
+    return Fraction(repr(share))
+
+
+class _Section(BaseModel):
+    """A group of constants. Unknown keys are errors, so that a misspelt rule cannot silently not apply."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class SandboxRules(_Section):
+    """What one episode may use of the machine. The same for every agent, or scores could not be compared."""
+
+    wall_s: Seconds = 300.0
+    """Time of an episode from its start to its end."""
+    cpu_s: Seconds = 120.0
+    """CPU time of all its processes: an agent's work is to ask a model, which costs none."""
+    memory_bytes: Count = 1 << 30
+    processes: Count = 64
+    open_files: Count = 256
+    scratch_bytes: Count = 64 << 20
+    """Size of the writable folder, which dies with the episode."""
+    output_bytes: Count = 64 << 10
+    """How much of what the agent prints is kept. It is a claim, never evidence."""
+
+
+class BudgetRules(_Section):
+    """What one episode may spend through its recorder."""
+
+    model_calls: Count = 40
+    tool_calls: Count = 80
+    prompt_tokens: Count = 400_000
+    completion_tokens: Count = 40_000
+    request_bytes: Count = 1 << 20
+    """Size of one request to the recorder."""
+    model_call_s: Seconds = 120.0
+    """Deadline of one model call, its retries at the provider included."""
+    tool_call_s: Seconds = 20.0
+    """Deadline of one tool call."""
+
+
+class PayoutRules(_Section):
+    """How the weights of a settled race are divided. The four shares make one."""
+
+    champion: Share = 0.40
+    tail: Share = 0.10
+    """For the better half of the others, so that being second is worth registering for."""
+    trace_credit: Share = 0.20
+    """For traces that entered the corpus: it pays for model-driven work where it happens."""
+    burn: Share = 0.30
+    credit_cap: Share = 0.40
+    """The most of the trace credit that one hotkey can have; the rest of its claim burns. Otherwise many
+    cheap traces from one agent would be worth more than a few good ones from several."""
+
+    @model_validator(mode="after")
+    def _shares_make_one(self) -> Self:
+        total = sum(exact(s) for s in (self.champion, self.tail, self.trace_credit, self.burn))
+        if total != 1:
+            raise ValueError(f"champion, tail, trace_credit and burn must add up to 1, not {float(total)}")
+        return self
+
+
+class PromotionRules(_Section):
+    """When a challenger becomes champion."""
+
+    margin: Share = 0.05
+    """Mean gain in race score that is needed right after a promotion (1 is a perfect score)."""
+    margin_half_life_h: Annotated[float, Field(gt=0.0)] = 72.0
+    """The margin halves with this much of the champion's age: an old champion must not be safe by inertia."""
+    margin_floor: Share = 0.01
+    """The margin never falls under this: a smaller gain is not worth a change of champion."""
+    alpha: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """Chance of promoting somebody, over all challengers of a race, when none is better."""
+    exact_up_to: Annotated[int, Field(ge=0, le=24)] = 20
+    """The test looks at every sign vector while at most this many problems differ (2^20 sums are 8 MB)."""
+    draws: Count = 20_000
+    """Sign vectors drawn beyond that. The smallest p-value is then 1/20,001; 0.05 is known to +-0.0015."""
+
+
+class Rules(_Section):
+    """The constants of the arena. Scores are in [0, 1]; times in the unit that the name ends with."""
+
+    public_size: Count = 30
+    """Problems of the public suite that qualifying plays."""
+    drawn_size: Count = 60
+    """Problems of a hidden draw."""
+    quota: dict[str, Share] = Field(default_factory=dict)
+    """Share of the draw by category; empty: as the pool has them."""
+    repeats: Count = 1
+    """How often each agent plays each problem; a problem's score is the mean."""
+
+    entry_share: Share = 0.95
+    """A challenger needs this share of the champion's qualifying score to enter the race."""
+    max_challengers: Count = 20
+    """The best qualifiers up to this many enter: a race costs `drawn_size` episodes an entrant."""
+
+    max_attempts: Count = 3
+    """How often an episode that we could not score is played before it stays Unscored."""
+    max_leases: Count = 12
+    """How often an episode may be handed out, workers that died with it included."""
+    retry_backoff_s: Annotated[float, Field(ge=0.0)] = 15.0
+    """Wait before the second attempt; it doubles with each further one."""
+    retry_backoff_max_s: Annotated[float, Field(ge=0.0)] = 600.0
+    lease_s: Seconds = 45.0
+    """A worker that was silent this long has lost its episode."""
+    heartbeat_s: Seconds = 10.0
+    """How often a worker renews its lease."""
+    outage_after: Count = 3
+    """Unscored episodes in a row after which a worker probes with one episode at a time."""
+    outage_pause_s: Seconds = 5.0
+    """Pause between those probes; it doubles while the outage lasts."""
+    outage_pause_max_s: Seconds = 120.0
+    judge_deadline_s: Seconds = 3600.0
+    """The longest that one round of judging may take before the race looks again."""
+    void_share: Share = 0.10
+    """A race with more than this share of its problems left out is void: it would decide on too few."""
+
+    agency_floor: Share = 0.5
+    """What is left of a score when none of the tool calls was the model's own."""
+
+    promotion: PromotionRules = PromotionRules()
+    payout: PayoutRules = PayoutRules()
+    sandbox: SandboxRules = SandboxRules()
+    budget: BudgetRules = BudgetRules()
+
+    source_bytes: Count = 256 << 10
+    """The largest source: more cannot be reviewed, and parsing it costs more than it says."""
+    name_chars: Count = 48
+    cooldown_h: Hours = 12.0
+    """Between two submissions of one hotkey, so that the public suite cannot be climbed by trial."""
+    screening_cpu_s: Count = 5
+    """CPU time for parsing a source."""
+    screening_wall_s: Seconds = 30.0
+    screening_memory_bytes: Count = 512 << 20
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.lease_s < 2 * self.heartbeat_s:
+            raise ValueError(
+                f"lease_s ({self.lease_s:g}) must be at least twice heartbeat_s ({self.heartbeat_s:g}), "
+                "because one late heartbeat must not cost a worker its episode"
+            )
+        if self.max_leases < self.max_attempts:
+            raise ValueError("max_leases must be at least max_attempts: every attempt takes a lease")
+        if self.quota and sum(exact(s) for s in self.quota.values()) != 1:
+            raise ValueError(f"the shares of quota must add up to 1: {self.quota}")
+        return self
+
+    @classmethod
+    def load(cls, mapping: Mapping[str, Any]) -> Rules:
+        """The rules in `mapping`; what it leaves out is default.
+
+        Raises pydantic.ValidationError on unknown keys and on values out of range.
+        """
+        return cls.model_validate(dict(mapping))
+
+    @property
+    def rules_hash(self) -> str:
+        """SHA-256 (hex) over every constant: two validators with the same hash run the same race."""
+        return content_id(self.model_dump(mode="json"))
