@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from storage.events import EventLog
 from tests.judge.episodes import CLOSING, COMPARISON, MUGS, PLAN, QUERY, Episode
 
 
-def _good(**identity: object) -> Evidence:
+def _good(**identity: Any) -> Evidence:
     episode = Episode(**identity).search().view("Two of these fit: 5113553158 and 4797792514.")
     return evidence(episode.think(COMPARISON).recommend(CLOSING).events)
 
