@@ -30,7 +30,7 @@ Lookup = Callable[[str], Product | None]
 """A product by its id, None when the catalog lacks it."""
 
 
-class UnscorableProblem(ValueError):  # noqa: N818
+class UnscorableProblem(ValueError):
     """The problem's answer cannot be scored by these rules; the message says why."""
 
 
@@ -91,7 +91,7 @@ class Target(BaseModel):
 
 
 class ShoppingAnswer(BaseModel):
-    """A problem's answer, as ShoppingBench writes it: the targets in order, and the voucher if there is one."""
+    """A problem's answer, as ShoppingBench writes it: the targets in order, and the voucher if any."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

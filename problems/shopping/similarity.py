@@ -36,7 +36,7 @@ class LexicalSimilarity:
         return fuzz.token_sort_ratio(candidate, truth, processor=utils.default_process) / 100
 
 
-class UnknownPair(LookupError):  # noqa: N818
+class UnknownPair(LookupError):
     """A precomputed table lacks a pair of titles that a rule had to compare."""
 
 

@@ -73,7 +73,7 @@ class Voucher(BaseModel):
         return price <= budget or (self.usable(price, shops) and self.after(price) <= budget)
 
     def price_before(self) -> Decimal | None:
-        """The basket price that costs `price_after_voucher` after the voucher; None when that is not given."""
+        """The basket price that the voucher brings to `price_after_voucher`; None when that is not given."""
         if self.price_after_voucher is None:
             return None
         reduced = money(self.price_after_voucher)
