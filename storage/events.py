@@ -6,15 +6,15 @@ their digest, so that the full context of every model call is kept without quadr
 
 Kinds and their bodies:
 
-- `started`   {"episode_id", "problem": Problem as an agent sees it, "tools": [OpenAI tool, ...], "model", "seed",
-               "limits": {...}}
+- `started`   {"episode_id", "problem": Problem as an agent sees it, "tools": [OpenAI tool, ...], "model",
+               "seed", "limits": {...}}
 - `blob`      {"digest", "value"}: digest is the SHA-256 of the value's canonical JSON
-- `model_call` {"call_id", "model", "messages": [digest, ...], "tools": digest or null, "params": {...}, "streamed",
-               "elapsed_ms", and either "response": {"message", "finish_reason", "usage": {"prompt_tokens",
+- `model_call` {"call_id", "model", "messages": [digest, ...], "tools": digest or null, "params": {...},
+               "streamed", "elapsed_ms", and either "response": {"message", "finish_reason", "usage": {"prompt_tokens",
                "completion_tokens", ...}, "emitted": [{"id", "name", "arguments" (canonical, or null when not
                understood)}, ...]} or "error": {"kind": "provider" | "agent" | "budget", "message", "status"}}
-- `tool_call` {"name", "arguments" (as written), "canonical" (or null), "content", "error" (or null), "repairs": [...],
-               "elapsed_ms"}
+- `tool_call` {"name", "arguments" (as written), "canonical" (or null), "content", "error" (or null),
+               "repairs": [...], "elapsed_ms"}
 - `refused`   {"what", "message"}: a request that could not be taken (malformed, over budget, after the end)
 - `ended`     {"reason", "detail", "claim", ...}: last event. `reason` is one of EndReason
 """
@@ -33,7 +33,7 @@ GENESIS = "0" * 64
 """The hash before the first event."""
 
 
-class BrokenChain(ValueError):  # noqa: N818
+class BrokenChain(ValueError):
     """The events are not the ones that were recorded."""
 
 

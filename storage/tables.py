@@ -1,4 +1,9 @@
-"""The tables. Times are UTC with zone; ids are UUIDs unless content-addressed."""
+"""The tables. Times are UTC with zone; ids are UUIDs unless content-addressed.
+
+What was recorded or judged is kept in columns of type `json`, never `jsonb`: `json` keeps the text as it was
+written. `jsonb` refuses NUL in strings (an agent or a provider may send it), turns 1e16 into an integer, and
+sorts an object's keys; each of these would break a trace's hash chain or change what a model is trained on.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,17 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, DateTime, ForeignKey, Index, LargeBinary, MetaData, UniqueConstraint, func
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    MetaData,
+    UniqueConstraint,
+    func,
+)
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
@@ -25,8 +40,8 @@ class Table(DeclarativeBase):
     )
     type_annotation_map = {  # noqa: RUF012
         datetime: DateTime(timezone=True),
-        dict[str, Any]: JSONB,
-        list[Any]: JSONB,
+        dict[str, Any]: JSONB(none_as_null=True),
+        list[Any]: JSONB(none_as_null=True),
         bytes: LargeBinary,
     }
 
@@ -164,22 +179,22 @@ class Trace(Table):
     verdict: Mapped[str]
     reason: Mapped[str | None]
     """Why it failed or could not be scored; null when solved."""
-    outcome: Mapped[dict[str, Any] | None]
-    events: Mapped[list[Any]]
+    outcome: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    events: Mapped[list[Any]] = mapped_column(JSON)
     chain_head: Mapped[str]
-    trajectory: Mapped[dict[str, Any]]
+    trajectory: Mapped[dict[str, Any]] = mapped_column(JSON)
     """ATIF."""
     model_emitted: Mapped[int]
     scripted: Mapped[int]
     """Tool calls, told apart (rule 3)."""
-    prompt_tokens: Mapped[int]
-    completion_tokens: Mapped[int]
+    prompt_tokens: Mapped[int] = mapped_column(BigInteger)
+    completion_tokens: Mapped[int] = mapped_column(BigInteger)
     wall_s: Mapped[float]
     recorded_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
 class Judged(Table):
-    """A judgement of a trace, or an attempt at one that the judge could not answer (`grade` null, `unjudged` set)."""
+    """A judgement of a trace, or one the judge could not give (`grade` null, `unjudged` set)."""
 
     __tablename__ = "judged"
     __table_args__ = (UniqueConstraint("trace_id", "judge", "rubric"),)
@@ -192,8 +207,8 @@ class Judged(Table):
     grade: Mapped[float | None]
     gate: Mapped[str | None]
     rationale: Mapped[str | None]
-    citations: Mapped[list[Any]]
-    votes: Mapped[list[Any]]
+    citations: Mapped[list[Any]] = mapped_column(JSON)
+    votes: Mapped[list[Any]] = mapped_column(JSON)
     disagreement: Mapped[float]
     unjudged: Mapped[str | None]
     judged_at: Mapped[datetime] = mapped_column(server_default=func.now())
