@@ -1,0 +1,296 @@
+"""The part of the OpenAI chat API that agents and providers may speak here.
+
+The one thing to know: what is not understood is refused by name. A parameter that were quietly dropped would
+let an agent believe in a setting that the model never saw, and would be missing from the recorded context.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+MAX_MESSAGES = 2_000
+MAX_TOOLS = 64
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,128}$")]
+
+
+class ChatError(ValueError):
+    """A value that is not chat as we speak it; the message says where and what to change."""
+
+
+class _Part(BaseModel):
+    """Strict, closed to unknown keys; a key whose value is null counts as absent (SDKs send many)."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: item for key, item in value.items() if item is not None}
+        return value
+
+
+class TextPart(_Part):
+    """A piece of text in a message's content."""
+
+    type: Literal["text"]
+    text: str
+
+
+class CalledFunction(_Part):
+    """The function of a tool call in an assistant message."""
+
+    name: str
+    arguments: str
+
+
+class CalledTool(_Part):
+    """A tool call in an assistant message."""
+
+    id: str
+    type: Literal["function"] = "function"
+    function: CalledFunction
+    index: int | None = Field(default=None, exclude=True)
+
+
+class Message(_Part):
+    """A chat message as an agent may send it."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: str | list[TextPart] | None = None
+    name: str | None = None
+    tool_calls: list[CalledTool] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+
+    def wire(self) -> dict[str, Any]:
+        """The message as it is recorded and sent on."""
+        return {"content": None, **self.model_dump(exclude_none=True)}
+
+
+class OfferedFunction(_Part):
+    """The function of a tool that is offered to the model."""
+
+    name: Name
+    description: str | None = None
+    parameters: dict[str, Any] | None = None
+    strict: bool | None = None
+
+
+class OfferedTool(_Part):
+    """A tool that is offered to the model."""
+
+    type: Literal["function"]
+    function: OfferedFunction
+
+
+class StreamOptions(_Part):
+    """What a stream carries besides the message."""
+
+    include_usage: bool | None = None
+    include_obfuscation: bool | None = None
+
+
+class TemplateSwitches(_Part):
+    """The only switches of a chat template that an agent may turn."""
+
+    enable_thinking: bool | None = None
+
+
+class ChatRequest(_Part):
+    """A chat completion request as an agent may make it."""
+
+    model: str = "default"
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
+    tools: list[OfferedTool] | None = Field(default=None, max_length=MAX_TOOLS)
+    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: dict[str, Any] | None = None
+    reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
+    chat_template_kwargs: TemplateSwitches | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    max_tokens: int | None = Field(default=None, gt=0)
+    max_completion_tokens: int | None = Field(default=None, gt=0)
+    n: Literal[1] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @property
+    def wanted_tokens(self) -> int | None:
+        """The completion length asked for, in tokens."""
+        return self.max_completion_tokens or self.max_tokens
+
+    def params(self, *, seed: int, max_tokens: int) -> dict[str, Any]:
+        """Everything but messages and tools, clamped to what a provider accepts, as sent and recorded."""
+        chosen = self.model_dump(
+            exclude_none=True,
+            include={
+                "tool_choice",
+                "parallel_tool_calls",
+                "response_format",
+                "reasoning_effort",
+                "chat_template_kwargs",
+                "stop",
+            },
+        )
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if value is not None:
+                chosen[name] = min(max(value, low), high)
+        return {**chosen, "seed": seed if self.seed is None else self.seed, "max_tokens": max_tokens}
+
+
+_RANGES = (
+    ("temperature", 0.0, 2.0),
+    ("top_p", 0.0, 1.0),
+    ("presence_penalty", -2.0, 2.0),
+    ("frequency_penalty", -2.0, 2.0),
+)
+
+
+class _Given(BaseModel):
+    """A part of a provider's answer: what we do not know is left out."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class GivenFunction(_Given):
+    """A function call as a provider reports it; some give the arguments as an object."""
+
+    name: str
+    arguments: str | dict[str, Any] = ""
+
+
+class GivenTool(_Given):
+    """A tool call as a provider reports it; some give no id."""
+
+    id: str | None = None
+    function: GivenFunction
+
+
+class GivenMessage(_Given):
+    """An assistant message as a provider reports it."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[GivenTool] | None = None
+
+
+class GivenChoice(_Given):
+    """One choice of a provider's answer."""
+
+    message: GivenMessage
+    finish_reason: str | None = None
+
+
+class GivenUsage(_Given):
+    """What a provider says a call cost, in tokens."""
+
+    prompt_tokens: int = Field(ge=0)
+    completion_tokens: int = Field(ge=0)
+
+
+class GivenCompletion(_Given):
+    """A provider's answer."""
+
+    choices: list[GivenChoice] = Field(min_length=1)
+    usage: GivenUsage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's answer in the form in which it is recorded and given to the agent."""
+
+    message: dict[str, Any]
+    finish_reason: str
+    usage: GivenUsage | None
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def parse_request(value: object) -> ChatRequest:
+    """The request in `value`. Raises ChatError."""
+    return _validated(ChatRequest, value)
+
+
+def parse_reply(value: object) -> Reply:
+    """The first choice of a provider's answer, in one form. Raises ChatError when there is none."""
+    completion = _validated(GivenCompletion, value)
+    choice = completion.choices[0]
+    message = {"role": "assistant", "content": None, **choice.message.model_dump(exclude_none=True)}
+    calls = [_tool_call(call, index) for index, call in enumerate(choice.message.tool_calls or ())]
+    message.pop("tool_calls", None)
+    if calls:
+        message["tool_calls"] = calls
+    finish = choice.finish_reason or ("tool_calls" if calls else "stop")
+    return Reply(message, finish, completion.usage)
+
+
+def _tool_call(call: GivenTool, index: int) -> dict[str, Any]:
+    arguments = call.function.arguments
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return {
+        "id": call.id or f"call-{index}",
+        "type": "function",
+        "function": {"name": call.function.name, "arguments": text},
+    }
+
+
+def _validated(model: type[_Model], value: object) -> _Model:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = ".".join(str(step) for step in first["loc"][:6])[:120] or "the body"
+        if first["type"] == "extra_forbidden":
+            raise ChatError(f"{where} is not supported here: leave it out") from None
+        raise ChatError(f"{where}: {first['msg'][:200]}") from None
+
+
+def completion_body(reply: Reply, *, call_id: str, model: str, created: int) -> dict[str, Any]:
+    """The answer to an unstreamed request."""
+    choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason, "logprobs": None}
+    return {**_frame("chat.completion", call_id, model, created), "choices": [choice], "usage": _usage(reply)}
+
+
+def completion_stream(reply: Reply, *, call_id: str, model: str, created: int, include_usage: bool) -> bytes:
+    """The answer to a streamed request, as server-sent events. The whole message comes in one delta."""
+    frame = _frame("chat.completion.chunk", call_id, model, created)
+    delta = dict(reply.message)
+    if "tool_calls" in delta:
+        delta["tool_calls"] = [{"index": i, **call} for i, call in enumerate(delta["tool_calls"])]
+    chunks: list[dict[str, Any]] = [
+        {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
+        {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": reply.finish_reason}]},
+    ]
+    if include_usage:
+        chunks.append({**frame, "choices": [], "usage": _usage(reply)})
+    lines = [json.dumps(chunk, ensure_ascii=False) for chunk in chunks]
+    return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
+
+
+def _frame(kind: str, call_id: str, model: str, created: int) -> dict[str, Any]:
+    return {"id": f"chatcmpl-{call_id}", "object": kind, "created": created, "model": model}
+
+
+def _usage(reply: Reply) -> dict[str, int] | None:
+    if reply.usage is None:
+        return None
+    prompt, completion = reply.usage.prompt_tokens, reply.usage.completion_tokens
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

@@ -1,0 +1,216 @@
+"""Model calls: checked, metered, passed on with a key the agent never sees, and recorded with their context.
+
+Streaming is a matter between the agent and us: the provider is always asked for a whole answer, so that what
+is recorded is what was answered. The one thing to know: a call lost for the provider's reasons sets
+`provider_fault`, and only a call that began later and succeeded clears it; the episode's verdict depends on
+that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+
+from arena import strict_json
+from arena.recorder.budget import BudgetSpent
+from arena.recorder.chat import (
+    ChatError,
+    ChatRequest,
+    GivenUsage,
+    Reply,
+    completion_body,
+    completion_stream,
+    parse_request,
+)
+from arena.recorder.emitted import emitted_calls
+from arena.recorder.upstream import ProviderFault, RequestRejected, Upstream
+from arena.recorder.wire import Response, json_response
+from arena.recorder.witness import Witness
+from problems.environment import Environment
+
+BYTES_PER_TOKEN = 4
+"""For providers that report no usage: a rough English average, only ever used to keep a budget finite."""
+
+
+def derived_seed(episode_seed: int, call_number: int) -> int:
+    """The sampling seed of a model call whose agent gave none: 31 bits, the same for the same episode."""
+    name = f"model call {call_number} of {episode_seed}".encode()
+    return int.from_bytes(hashlib.sha256(name).digest()[:4], "big") >> 1
+
+
+class ModelDesk:
+    """Makes the model calls of one episode."""
+
+    def __init__(self, witness: Witness, environment: Environment, upstream: Upstream, seed: int) -> None:
+        self._witness = witness
+        self._environment = environment
+        self._upstream = upstream
+        self._seed = seed
+        self._begun = 0
+        self._lost = 0
+        self._last_loss = 0
+        self.provider_fault: str | None = None
+        """Why a model call was lost, if none that began later succeeded."""
+
+    def models(self) -> Response:
+        """Answer `GET /v1/models`."""
+        listed = [
+            {"id": name, "object": "model", "created": 0, "owned_by": "arena"}
+            for name in ("default", *self._upstream.models)
+        ]
+        return json_response(200, {"object": "list", "data": listed})
+
+    async def chat(self, body: bytes) -> Response:
+        """Answer `POST /v1/chat/completions`."""
+        if self._witness.finished.is_set():
+            return self._refusal(409, "episode_over", "the episode is over: no further call counts")
+        try:
+            request = parse_request(strict_json.loads(body, max_bytes=self._witness.meter.budget.body_bytes))
+        except (strict_json.StrictJsonError, ChatError) as error:
+            return self._refusal(400, "invalid_request", str(error))
+        self._begun += 1
+        call = _Call(self._witness, request, self._begun, derived_seed(self._seed, self._begun))
+        model = self._upstream.resolve(request.model)
+        if model is None:
+            known = ", ".join(("default", *self._upstream.models))
+            return call.error("agent", 404, "model_not_found", f"no such model here; there is: {known}")
+        try:
+            granted = self._witness.meter.start_model_call(request.wanted_tokens)
+        except BudgetSpent as spent:
+            return call.error("budget", 429, "budget_spent", str(spent), which=spent.which)
+        call.model, call.params["max_tokens"] = model, granted
+        return await self._ask(call, granted)
+
+    async def _ask(self, call: _Call, granted: int) -> Response:
+        meter, faults = self._witness.meter, list[ProviderFault]()
+        settled = False
+        try:
+            if self._lost >= meter.budget.lost_model_calls:
+                raise ProviderFault("not asked again after too many lost calls")
+            reply = await self._upstream.complete(call.payload(), jitter=call.seed / 2**31, faults=faults)
+            usage = _usage(reply, call)
+            settled = True
+            meter.end_model_call(
+                granted, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens
+            )
+            return self._answered(call, reply, usage)
+        except RequestRejected as rejected:
+            settled = True
+            meter.end_model_call(granted, prompt_tokens=0, completion_tokens=0)
+            return call.error("agent", rejected.status, "rejected", f"the model's provider: {rejected}")
+        except ProviderFault as fault:
+            self._lose(call, str(fault))
+            return call.error("provider", 502, "provider", f"the model's provider failed: {fault}")
+        except asyncio.CancelledError:
+            self._interrupted(call, faults)
+            raise
+        finally:
+            if not settled:
+                meter.refund_model_call(granted)
+
+    def _answered(self, call: _Call, reply: Reply, usage: GivenUsage) -> Response:
+        if self._witness.finished.is_set():
+            return self._refusal(409, "episode_over", "the episode ended before the model answered")
+        call.record(
+            response={
+                "message": reply.message,
+                "finish_reason": reply.finish_reason,
+                "usage": {**usage.model_dump(), "estimated": reply.usage is None},
+                "emitted": emitted_calls(reply.message, self._environment, call.call_id),
+            }
+        )
+        if call.number > self._last_loss:
+            self.provider_fault = None
+        return call.answer(Reply(reply.message, reply.finish_reason, usage))
+
+    def _lose(self, call: _Call, message: str) -> None:
+        self._lost += 1
+        self._last_loss = self._begun
+        self.provider_fault = f"{call.model}: {message}"
+
+    def _interrupted(self, call: _Call, faults: list[ProviderFault]) -> None:
+        """The episode ended while the call was open. If the provider was already failing it, it is lost."""
+        if faults:
+            self._lose(call, str(faults[-1]))
+            call.error("provider", 502, "provider", f"the model's provider failed: {faults[-1]}")
+        else:
+            self._witness.refuse("chat", "the episode ended before the model answered")
+
+    def _refusal(self, status: int, code: str, message: str) -> Response:
+        self._witness.refuse("chat", message)
+        return _error_response(status, "invalid_request_error", code, message)
+
+
+class _Call:
+    """One model call, from a valid request to its event and answer."""
+
+    def __init__(self, witness: Witness, request: ChatRequest, number: int, seed: int) -> None:
+        self._witness = witness
+        self._request = request
+        self._started = witness.now_ms()
+        self.number = number
+        self.seed = seed
+        self.call_id = f"model-{number}"
+        self.model = request.model[:128]
+        self.params = request.params(seed=seed, max_tokens=request.wanted_tokens or 0)
+        self._messages = [message.wire() for message in request.messages]
+        self._tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
+
+    def payload(self) -> dict[str, Any]:
+        """What the provider is sent."""
+        tools = {"tools": self._tools} if self._tools else {}
+        return {"model": self.model, "messages": self._messages, **tools, **self.params, "stream": False}
+
+    @property
+    def prompt_bytes(self) -> int:
+        """The size of what the model reads."""
+        return len(repr((self._messages, self._tools)))
+
+    def record(self, **result: Any) -> None:
+        """Append the event. `result` is `response` or `error`."""
+        body = {
+            "call_id": self.call_id,
+            "model": self.model,
+            "messages": [self._witness.blob(message) for message in self._messages],
+            "tools": self._witness.blob(self._tools) if self._tools else None,
+            "params": self.params,
+            "streamed": bool(self._request.stream),
+            "elapsed_ms": self._witness.elapsed_ms(self._started),
+            **result,
+        }
+        self._witness.record("model_call", body)
+
+    def error(self, kind: str, status: int, code: str, message: str, which: str | None = None) -> Response:
+        """Record that there is no answer, and say so to the agent."""
+        if self._witness.may_log_refusal():
+            self.record(error={"kind": kind, "message": message, "status": status})
+        return _error_response(status, f"{kind}_error", code, message, which)
+
+    def answer(self, reply: Reply) -> Response:
+        """The answer, plain or streamed as the agent asked."""
+        created = self._started // 1000
+        if not self._request.stream:
+            body = completion_body(reply, call_id=self.call_id, model=self.model, created=created)
+            return json_response(200, body)
+        options = self._request.stream_options
+        include_usage = options is not None and bool(options.include_usage)
+        events = completion_stream(
+            reply, call_id=self.call_id, model=self.model, created=created, include_usage=include_usage
+        )
+        return Response(200, events, "text/event-stream")
+
+
+def _usage(reply: Reply, call: _Call) -> GivenUsage:
+    if reply.usage is not None:
+        return reply.usage
+    return GivenUsage(
+        prompt_tokens=call.prompt_bytes // BYTES_PER_TOKEN,
+        completion_tokens=len(repr(reply.message)) // BYTES_PER_TOKEN,
+    )
+
+
+def _error_response(status: int, kind: str, code: str, message: str, which: str | None = None) -> Response:
+    error = {"message": message, "type": kind, "code": code, "param": which}
+    # The openai package would otherwise retry by itself what we have already retried, or what cannot change.
+    return json_response(status, {"error": error}, {"x-should-retry": "false"})
