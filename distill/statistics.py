@@ -1,0 +1,65 @@
+"""Intervals for the figures of an evaluation. Pure; randomness is a seed passed in."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A share of `n` with its Wilson score interval."""
+
+    successes: int
+    n: int
+    share: float | None
+    low: float
+    high: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The share as a JSON object."""
+        return asdict(self)
+
+
+def wilson(successes: int, n: int, *, confidence: float = 0.95) -> Share:
+    """The Wilson score interval of a binomial share (Wilson 1927, JASA 22).
+
+    Treats the `n` trials as independent. With none, the share is None and the interval is all of [0, 1].
+    Raises ValueError when successes are not within 0..n.
+    """
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes of {n}: successes must be between 0 and n")
+    if n == 0:
+        return Share(0, 0, None, 0.0, 1.0)
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low = 0.0 if successes == 0 else max(0.0, centre - half)
+    high = 1.0 if successes == n else min(1.0, centre + half)
+    return Share(successes, n, share, low, high)
+
+
+def clustered_ratio_interval(
+    totals: Mapping[str, tuple[float, float]], *, seed: int, draws: int = 2000, confidence: float = 0.95
+) -> tuple[float, float] | None:
+    """Percentile bootstrap interval of sum(numerator) / sum(denominator), resampling whole clusters.
+
+    `totals` is (numerator, denominator) by cluster: rows of one cluster are not independent, so the cluster
+    is what is resampled (Cameron, Gelbach and Miller 2008). None with fewer than two clusters.
+    """
+    pairs = [totals[name] for name in sorted(totals)]
+    if len(pairs) < 2:
+        return None
+    chooser = random.Random(seed)
+    ratios = sorted(_ratio(chooser.choices(pairs, k=len(pairs))) for _ in range(draws))
+    tail = (1 - confidence) / 2
+    return ratios[int(tail * (draws - 1))], ratios[math.ceil((1 - tail) * (draws - 1))]
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    return sum(p[0] for p in pairs) / sum(p[1] for p in pairs)
