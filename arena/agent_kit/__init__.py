@@ -1,0 +1,22 @@
+"""What an agent's code may use: the problem, the tools and the model, over one Unix socket.
+
+Agents may write `def solve(problem, tools, llm)`, or be a plain script that starts with
+`from agent_kit import problem, tools, llm`. The one thing to know: nothing here is trusted. It runs in the
+agent's own process, which may change it at will; what counts is what arrives at the other end of the socket.
+Only the standard library is used, and as little of it as will do, because every episode pays for the imports.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .client import Llm, ModelError, Problem, ToolError, Tools, connect
+
+__all__ = ["Llm", "ModelError", "Problem", "ToolError", "Tools", "connect", "llm", "problem", "tools"]
+
+
+def __getattr__(name: str) -> Any:
+    """`problem`, `tools` and `llm` exist once the launcher has set them."""
+    if name in {"problem", "tools", "llm"}:
+        raise AttributeError(f"{name} exists only inside an episode: start the agent through the launcher")
+    raise AttributeError(f"agent_kit has no {name}")
