@@ -1,0 +1,214 @@
+"""The sandbox that contains foreign code: bubblewrap, a system-call filter, control groups and resource limits.
+
+The one thing to know: each layer closes what another leaves open, so none may go. As root, bubblewrap is run under
+a uid of its own for each slot, for root inside it could remount the host's folders for writing, and the kernel
+exempts root from process limits; the file system is a list of what is allowed in, never the host's with holes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+from arena.sandbox.execution import Launch, setup_error, supervise
+from arena.sandbox.limits import ControlGroup, Hierarchies, sweep_stale
+from arena.sandbox.probe import Probe, probe_sandbox
+from arena.sandbox.sandbox import AGENT, PYTHON, Exit, Job, Limits, SandboxUnavailable
+from arena.sandbox.seccomp import filter_program
+from arena.sandbox.staging import StagedPython, check_reachable
+
+FIRST_UID = 61000
+"""Uid of slot 0 on the host. Inside, every agent is uid 1000."""
+AGENT_UID = 1000
+SLOTS = 1000
+RUNTIME_FOLDER = Path("/run/bittensor-agent-arena")
+SHARED_MEMORY_BYTES = 1 << 20
+
+_AGENT_FILE = "/agent/agent.py"
+_SOCKET = "/run/arena/recorder.sock"
+_PYTHON = "/python/bin/python3"
+_SYSTEM_FOLDERS = ("/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32")
+"""Shared libraries and the dynamic linker; no programs."""
+_ENVIRONMENT = {
+    "PATH": "/python/bin",
+    "HOME": "/work",
+    "TMPDIR": "/work",
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "UTC",
+    "LD_LIBRARY_PATH": "/python/lib/shared",
+    "OPENBLAS_NUM_THREADS": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "ARENA_SOCKET": _SOCKET,
+    "ARENA_PACKAGES": "/packages",
+    "ARENA_KIT": "/kit",
+}
+
+
+def socket_folder() -> Path:
+    """A new folder for recorder sockets that every sandbox uid can reach. The caller removes it."""
+    if os.geteuid() != 0:
+        return Path(tempfile.mkdtemp(prefix="arena-"))
+    RUNTIME_FOLDER.mkdir(exist_ok=True)
+    RUNTIME_FOLDER.chmod(0o711)
+    folder = Path(tempfile.mkdtemp(dir=RUNTIME_FOLDER))
+    folder.chmod(0o711)
+    return folder
+
+
+class BubblewrapSandbox:
+    """`Sandbox` by bubblewrap: rootless as an ordinary user, a uid for each slot as root."""
+
+    name = "bubblewrap"
+
+    def __init__(self, staged: StagedPython, executable: Path) -> None:
+        """Raises SandboxUnavailable on a machine without a system-call filter."""
+        try:
+            self._filter = filter_program()
+        except NotImplementedError as error:
+            raise SandboxUnavailable(f"{error}; run the validator on one of those") from error
+        self._staged = staged
+        self._executable = executable
+        self._options = _options_of(executable)
+        self._hierarchies = Hierarchies.of_this_host()
+        self._taken: set[int] = set()
+        self._swept = False
+
+    async def run(self, job: Job, limits: Limits, *, slot: int, stop: asyncio.Event | None = None) -> Exit:
+        """See `Sandbox.run`."""
+        if not 0 <= slot < SLOTS:
+            raise ValueError(f"slot must be from 0 to {SLOTS - 1}, not {slot}")
+        if slot in self._taken:
+            raise ValueError(f"slot {slot} is running a job, or could not be emptied after one: use another")
+        self._taken.add(slot)
+        leftovers = 0
+        try:
+            if not self._swept:
+                await asyncio.to_thread(sweep_stale, self._hierarchies)
+                self._swept = True
+            group = await asyncio.to_thread(ControlGroup.create, limits, self._hierarchies)
+            try:
+                ended = await self._run_in(group, job, limits, slot, stop)
+            finally:
+                left = await asyncio.shield(asyncio.to_thread(group.destroy))
+            leftovers = max(ended.leftovers, left)
+        except (OSError, SandboxUnavailable) as error:
+            return setup_error(f"{type(error).__name__}: {error}")
+        finally:
+            # A slot with something alive in it is given to nobody again.
+            if not leftovers:
+                self._taken.discard(slot)
+        return ended
+
+    async def probe(self) -> Probe:
+        """See `Sandbox.probe`."""
+        return await probe_sandbox(self)
+
+    async def _run_in(
+        self, group: ControlGroup, job: Job, limits: Limits, slot: int, stop: asyncio.Event | None
+    ) -> Exit:
+        uid = FIRST_UID + slot if os.geteuid() == 0 else -1
+        _admit(job.socket, uid)
+        ready_read, ready_write = os.pipe()
+        with contextlib.ExitStack() as open_files:
+            try:
+                program, source = (open_files.enter_context(_memory_file(b)) for b in (self._filter, job.source))
+                arguments = self._arguments(job, limits, program, source)
+                options = open_files.enter_context(_memory_file("\0".join(arguments).encode() + b"\0"))
+            except BaseException:
+                os.close(ready_read)
+                os.close(ready_write)
+                raise
+            launch = Launch(
+                command=[
+                    *(str(self._executable), "--args", str(options), "--"),
+                    *(_PYTHON, "-I", "-S", "/support/start.py", str(ready_write), str(limits.processes)),
+                    *_command(job),
+                ],
+                environment={"LD_LIBRARY_PATH": str(self._staged.libraries)},
+                ready_fd=ready_write,
+                uid=uid,
+                descriptors=(program, source, options),
+            )
+            return await supervise(self._staged, launch, ready_read, limits, group, stop)
+
+    def _arguments(self, job: Job, limits: Limits, program: int, source: int) -> list[str]:
+        """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""
+        staged = self._staged
+        words = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
+        words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+        words += ["--uid", str(AGENT_UID), "--gid", str(AGENT_UID), "--cap-drop", "ALL", "--clearenv"]
+        if "--disable-userns" in self._options:  # since 0.8; before, the filter alone forbids new user namespaces
+            words.append("--disable-userns")
+        for folder in map(Path, _SYSTEM_FOLDERS):
+            if folder.is_symlink():
+                words += ["--symlink", str(folder.readlink()), str(folder)]
+            elif folder.is_dir():
+                words += ["--ro-bind", str(folder), str(folder)]
+        words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
+        words += ["--proc", "/proc", "--dev", "/dev"]
+        for place in ("etc", "proc"):
+            for file in sorted((staged.support / place).rglob("*")):
+                inside = Path("/") / file.relative_to(staged.support)
+                if file.is_file() and (place == "etc" or inside.exists()):
+                    words += ["--ro-bind", str(file), str(inside)]
+        words += ["--ro-bind", str(staged.support / "start.py"), "/support/start.py"]
+        words += ["--ro-bind", str(staged.interpreter), "/python"]
+        words += ["--ro-bind", str(staged.packages_folder), "/packages", "--ro-bind", str(staged.kit), "/kit"]
+        words += ["--perms", "0444", "--file", str(source), _AGENT_FILE]
+        words += ["--ro-bind", str(job.socket.resolve()), _SOCKET]
+        words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
+        words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm", "--symlink", "work", "/tmp"]  # noqa: S108
+        words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(program)]
+        for name, value in {**job.environment, **_ENVIRONMENT}.items():
+            words += ["--setenv", name, value]
+        return words
+
+    def _size(self, count: int) -> list[str]:
+        # Before 0.7 a tmpfs is bounded by the control group's memory only.
+        return ["--size", str(count)] if "--size" in self._options else []
+
+
+def _command(job: Job) -> list[str]:
+    chosen = job.command or (PYTHON, "-I", "-B", "/kit/agent_kit/launch.py", AGENT)
+    return [{PYTHON: _PYTHON, AGENT: _AGENT_FILE}.get(word, word) for word in chosen]
+
+
+def _admit(socket: Path, uid: int) -> None:
+    """Make sure that the agent can connect to the recorder. Raises SandboxUnavailable or OSError: our fault."""
+    about = socket.stat()
+    if not stat.S_ISSOCK(about.st_mode):
+        raise SandboxUnavailable(f"{socket} is not a socket: the recorder must listen before the sandbox starts")
+    if uid >= 0:
+        check_reachable(socket.resolve().parent)
+        if about.st_uid != uid:
+            os.chown(socket, uid, -1)
+
+
+@contextlib.contextmanager
+def _memory_file(content: bytes):  # type: ignore[no-untyped-def]
+    fd = os.memfd_create("sandbox")
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(content)
+        os.lseek(fd, 0, os.SEEK_SET)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@functools.cache
+def _options_of(executable: Path) -> str:
+    """What this bubblewrap says it understands. Versions differ, and distributions patch."""
+    try:
+        return subprocess.run(
+            [str(executable), "--help"], capture_output=True, text=True, timeout=10, check=False
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SandboxUnavailable(f"{executable} does not run: {error}") from error
