@@ -1,0 +1,142 @@
+"""The runtime APIs that the SDK calls, answered from storage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from neurons.localnet import subnet
+from neurons.localnet.codec import ss58_of
+from neurons.localnet.state import View
+from neurons.localnet.subnet import PALLET, U16_MAX
+
+_NO_AXON = {
+    "block": 0,
+    "version": 0,
+    "ip": 0,
+    "port": 0,
+    "ip_type": 0,
+    "protocol": 0,
+    "placeholder1": 0,
+    "placeholder2": 0,
+}
+_NO_PROMETHEUS = {"block": 0, "version": 0, "ip": 0, "port": 0, "ip_type": 0}
+
+
+class UnknownRuntimeApi(LookupError):
+    """This chain does not answer that runtime API."""
+
+
+def call(view: View, name: str, arguments: bytes) -> bytes:
+    """Answer `Api_method` with SCALE arguments. Raises UnknownRuntimeApi."""
+    codec = view.codec
+    if name == "Metadata_metadata_at_version":
+        return codec.metadata_option if arguments == (15).to_bytes(4, "little") else b"\x00"
+    if name == "Metadata_metadata_versions":
+        return b"\x04" + (15).to_bytes(4, "little")
+    api, _, method = name.partition("_")
+    if method == "account_nonce":
+        nonce = view.get("System", "Account", ss58_of(arguments[:32]))["nonce"]
+        return codec.encode_api_result(api, method, nonce)
+    if method == "query_info":
+        # Nothing is charged; the weight only has to be there.
+        info = {"weight": {"ref_time": 0, "proof_size": 0}, "class": "Normal", "partial_fee": 0}
+        return codec.encode_api_result(api, method, info)
+    netuid = int.from_bytes(arguments[:2], "little")
+    if method == "get_neurons_lite":
+        return codec.encode_api_result(api, method, neurons(view, netuid))
+    if method == "get_metagraph":
+        return codec.encode_api_result(api, method, metagraph(view, netuid))
+    raise UnknownRuntimeApi(f"this local chain has no runtime API {name}")
+
+
+def neurons(view: View, netuid: int) -> list[dict[str, Any]]:
+    """All neurons of a subnet as `NeuronInfoLite` records."""
+    column = {
+        item: view.get(PALLET, item, netuid)
+        for item in ("Active", "ValidatorPermit", "LastUpdate", "Incentive")
+    }
+    records = []
+    for uid in range(subnet.size(view, netuid)):
+        hotkey = view.get(PALLET, "Keys", netuid, uid)
+        coldkey = view.get(PALLET, "Owner", hotkey)
+        records.append(
+            {
+                "hotkey": hotkey,
+                "coldkey": coldkey,
+                "uid": uid,
+                "netuid": netuid,
+                "active": column["Active"][uid],
+                "axon_info": _NO_AXON,
+                "prometheus_info": _NO_PROMETHEUS,
+                "stake": [(coldkey, subnet.stake_of(view, netuid, hotkey))],
+                "rank": 0,
+                "emission": 0,
+                "incentive": column["Incentive"][uid],
+                "consensus": 0,
+                "trust": 0,
+                "validator_trust": 0,
+                "dividends": 0,
+                "last_update": column["LastUpdate"][uid],
+                "validator_permit": column["ValidatorPermit"][uid],
+                "pruning_score": 0,
+            }
+        )
+    return records
+
+
+def metagraph(view: View, netuid: int) -> dict[str, Any] | None:
+    """A subnet as a `Metagraph` record, or None when there is none. What this chain does not keep is zero."""
+    if not subnet.exists(view, netuid):
+        return None
+    everyone = neurons(view, netuid)
+    stakes = [record["stake"][0][1] for record in everyone]
+    zeros = [0] * len(everyone)
+    known: dict[str, Any] = {
+        "netuid": netuid,
+        "name": list(b"local"),
+        "symbol": list("α".encode()),
+        "identity": None,
+        "network_registered_at": view.get(PALLET, "NetworkRegisteredAt", netuid),
+        "owner_hotkey": view.get(PALLET, "SubnetOwnerHotkey", netuid),
+        "owner_coldkey": view.get(PALLET, "SubnetOwner", netuid),
+        "block": view.get("System", "Number"),
+        "tempo": view.get(PALLET, "Tempo", netuid),
+        "last_step": view.get(PALLET, "LastEpochBlock", netuid),
+        "blocks_since_last_step": view.get(PALLET, "BlocksSinceLastStep", netuid),
+        "moving_price": {"bits": 0},
+        "min_allowed_weights": view.get(PALLET, "MinAllowedWeights", netuid),
+        "max_weights_limit": U16_MAX,
+        "weights_version": view.get(PALLET, "WeightsVersionKey", netuid),
+        "weights_rate_limit": view.get(PALLET, "WeightsSetRateLimit", netuid),
+        "max_validators": view.get(PALLET, "MaxAllowedValidators", netuid),
+        "num_uids": len(everyone),
+        "max_uids": view.get(PALLET, "MaxAllowedUids", netuid),
+        "burn": view.get(PALLET, "Burn", netuid),
+        "registration_allowed": view.get(PALLET, "NetworkRegistrationAllowed", netuid),
+        "pow_registration_allowed": False,
+        "commit_reveal_weights_enabled": view.get(PALLET, "CommitRevealWeightsEnabled", netuid),
+        "commit_reveal_period": view.get(PALLET, "RevealPeriodEpochs", netuid),
+        "liquid_alpha_enabled": False,
+        "hotkeys": [record["hotkey"] for record in everyone],
+        "coldkeys": [record["coldkey"] for record in everyone],
+        "identities": [None] * len(everyone),
+        "axons": [record["axon_info"] for record in everyone],
+        "active": [record["active"] for record in everyone],
+        "validator_permit": [record["validator_permit"] for record in everyone],
+        "last_update": [record["last_update"] for record in everyone],
+        "incentives": [record["incentive"] for record in everyone],
+        "block_at_registration": [
+            view.get(PALLET, "BlockAtRegistration", netuid, uid) for uid in range(len(everyone))
+        ],
+        "alpha_stake": stakes,
+        "total_stake": stakes,
+        "tao_dividends_per_hotkey": [],
+        "alpha_dividends_per_hotkey": [],
+    }
+    for per_neuron in (
+        *("pruning_score", "emission", "dividends", "consensus", "trust", "rank", "tao_stake"),
+        *("collateral_locked", "collateral_min", "collateral_earned"),
+    ):
+        known[per_neuron] = zeros
+    fields = view.codec.api_record_fields("SubnetInfoRuntimeApi", "get_metagraph")
+    return {field: known.get(field, 0) for field in fields}
