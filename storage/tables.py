@@ -170,10 +170,13 @@ class Trace(Table):
     """A trajectory with its verdict and provenance. `verdict`: solved, failed, unscored."""
 
     __tablename__ = "trace"
-    __table_args__ = (UniqueConstraint("episode_id", "attempt"),)
+    __table_args__ = (
+        UniqueConstraint("episode_id", "attempt"),
+        Index("ix_trace_recorded", "recorded_at", "id"),
+    )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
-    episode_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("episode.id"), index=True)
+    episode_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("episode.id"))
     attempt: Mapped[int]
     final: Mapped[bool]
     verdict: Mapped[str]

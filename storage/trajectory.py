@@ -59,6 +59,9 @@ __all__ = [
 
 SCHEMA_VERSION = "ATIF-v1.8"
 
+_MAX_TOKENS = 2**31 - 1
+"""Of one call; beyond any model's context, so that sums stay in the range of the database's integers."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -89,9 +92,11 @@ def to_atif(events: Sequence[Event]) -> atif.Trajectory:
 
 
 def tokens(usage: Mapping[str, Any], name: str) -> int:
-    """A token count of a provider's usage, 0 when it is absent or not a count."""
+    """A token count of a provider's usage, 0 when it is absent or no believable count."""
     value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_TOKENS:
+        return value
+    return 0
 
 
 def timestamp(at_ms: int) -> str | None:

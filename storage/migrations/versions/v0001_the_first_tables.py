@@ -184,7 +184,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name=op.f("pk_trace")),
         sa.UniqueConstraint("episode_id", "attempt", name=op.f("uq_trace_episode_id")),
     )
-    op.create_index(op.f("ix_trace_episode_id"), "trace", ["episode_id"], unique=False)
+    op.create_index("ix_trace_recorded", "trace", ["recorded_at", "id"], unique=False)
     op.create_table(
         "judged",
         sa.Column("id", sa.Uuid(), nullable=False),
@@ -208,7 +208,7 @@ def upgrade() -> None:
 def downgrade() -> None:
     """Undo it."""
     op.drop_table("judged")
-    op.drop_index(op.f("ix_trace_episode_id"), table_name="trace")
+    op.drop_index("ix_trace_recorded", table_name="trace")
     op.drop_table("trace")
     op.drop_table("weight_setting")
     op.drop_table("reign")

@@ -1,0 +1,144 @@
+"""Judgements in the store: which traces wait for one, what a judge said, and which one to show.
+
+The one thing to know: that a judge could not answer is a row of its own kind, without a grade, and an answer
+is never replaced by it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import and_, func, or_, select, true
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from storage.events import Event
+from storage.tables import Judged, Trace
+
+_UNSTORABLE = {0: "\N{SYMBOL FOR NULL}"} | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredJudgement:
+    """A judgement, or, with `grade` None and `unjudged` set, that the judge could not answer."""
+
+    judge: str
+    rubric: str
+    grade: float | None
+    """In [0, 1]."""
+    gate: str | None
+    rationale: str | None
+    citations: tuple[Any, ...]
+    votes: tuple[Any, ...]
+    disagreement: float
+    unjudged: str | None
+
+
+async def unjudged(
+    session: AsyncSession, *, judge: str, rubric: str, limit: int
+) -> list[tuple[uuid.UUID, tuple[Event, ...]]]:
+    """Final traces that were scored and wait for an answer of this judge by this rubric: (id, events).
+
+    Those never tried come first, then those whose last try is longest ago, so that one trace the judge cannot
+    answer does not hold up the rest.
+    """
+    tried = and_(Judged.trace_id == Trace.id, Judged.judge == judge, Judged.rubric == rubric)
+    waiting = (
+        select(Trace.id, Trace.events)
+        .outerjoin(Judged, tried)
+        .where(Trace.final, Trace.verdict != "unscored")
+        .where(or_(Judged.id.is_(None), Judged.unjudged.is_not(None)))
+        .order_by(Judged.judged_at.asc().nulls_first(), Trace.recorded_at, Trace.id)
+        .limit(limit)
+    )
+    rows = (await session.execute(waiting)).all()
+    return [(trace_id, stored_events(events)) for trace_id, events in rows]
+
+
+async def record_judgement(
+    session: AsyncSession,
+    *,
+    trace_id: uuid.UUID,
+    judge: str,
+    rubric: str,
+    grade: float | None,
+    gate: str | None,
+    rationale: str | None,
+    citations: Sequence[Any],
+    votes: Sequence[Any],
+    disagreement: float,
+    unjudged: str | None,
+) -> None:
+    """Store what a judge said of a trace by one rubric; said again, the newer answer stands.
+
+    An answer is never replaced by the lack of one. Raises ValueError unless exactly one of `grade` (0 to 1)
+    and `unjudged` is given.
+    """
+    if (grade is None) == (unjudged is None):
+        raise ValueError("a judgement has either a grade or the reason why there is none")
+    if grade is not None and not 0.0 <= grade <= 1.0:
+        raise ValueError(f"a grade lies between 0 and 1, not {grade}")
+    said = {
+        "grade": grade,
+        "gate": storable(gate),
+        "rationale": storable(rationale),
+        "citations": list(citations),
+        "votes": list(votes),
+        "disagreement": disagreement,
+        "unjudged": storable(unjudged),
+    }
+    new = insert(Judged).values(id=uuid.uuid4(), trace_id=trace_id, judge=judge, rubric=rubric, **said)
+    await session.execute(
+        new.on_conflict_do_update(
+            index_elements=[Judged.trace_id, Judged.judge, Judged.rubric],
+            set_={**said, "judged_at": func.now()},
+            where=true() if unjudged is None else Judged.unjudged.is_not(None),
+        )
+    )
+
+
+async def attached(
+    session: AsyncSession, trace_ids: Sequence[uuid.UUID], *, judge: str | None, rubric: str | None
+) -> dict[uuid.UUID, StoredJudgement]:
+    """Of each trace that has any, the newest answered judgement, or, when none is, the newest attempt.
+
+    With `judge` or `rubric`, only theirs count.
+    """
+    statement = select(Judged).where(Judged.trace_id.in_(trace_ids))
+    if judge is not None:
+        statement = statement.where(Judged.judge == judge)
+    if rubric is not None:
+        statement = statement.where(Judged.rubric == rubric)
+    statement = statement.order_by(Judged.unjudged.is_not(None), Judged.judged_at.desc(), Judged.id)
+    chosen: dict[uuid.UUID, StoredJudgement] = {}
+    for row in (await session.scalars(statement)).all():
+        if row.trace_id not in chosen:
+            chosen[row.trace_id] = _stored(row)
+    return chosen
+
+
+def storable(text: str | None) -> str | None:
+    """`text` for a text column: NUL becomes U+2400, a lone surrogate U+FFFD."""
+    return None if text is None else text.translate(_UNSTORABLE)
+
+
+def stored_events(stored: list[Any]) -> tuple[Event, ...]:
+    """Events as a trace's row holds them."""
+    return tuple(Event.from_json(value) for value in stored)
+
+
+def _stored(row: Judged) -> StoredJudgement:
+    return StoredJudgement(
+        judge=row.judge,
+        rubric=row.rubric,
+        grade=row.grade,
+        gate=row.gate,
+        rationale=row.rationale,
+        citations=tuple(row.citations),
+        votes=tuple(row.votes),
+        disagreement=row.disagreement,
+        unjudged=row.unjudged,
+    )
