@@ -121,6 +121,7 @@ class Catalog:
         return None
 
     def __iter__(self) -> Iterator[Product]:
+        """All products, in catalog order."""
         return (self._at(row) for row in range(self.size))
 
     def __len__(self) -> int:
@@ -134,15 +135,8 @@ class Catalog:
         """The different words of `text` as search compares them: lower case, stemmed, without stop words."""
         return list(dict.fromkeys(self._analyzer.analyze(_encodable(text))))
 
-    def search(
-        self, q: str, *, page: int = 1, filters: Filters | None = None, sort: Sort = "default"
-    ) -> list[Product]:
-        """Page `page` (1 to 5) of the products that share a word with `q` and pass the filters.
-
-        Products of equal relevance come in catalog order. Raises ValueError for another page.
-        """
-        if not 1 <= page <= PAGES:
-            raise ValueError(f"page must be from 1 to {PAGES}, not {page}")
+    def window(self, q: str, filters: Filters | None = None, sort: Sort = "default") -> list[int]:
+        """What the five pages of a search show, in order, as positions in the catalog (see `__iter__`)."""
         words = self.words(q)
         if not words:
             return []
@@ -156,8 +150,20 @@ class Catalog:
         elif sort == "order":
             sold = self._searcher.fast_field_values("sold_count", addresses)
             order.sort(key=lambda i: sold[i], reverse=True)
+        return [rows[i] for i in order]
+
+    def search(
+        self, q: str, *, page: int = 1, filters: Filters | None = None, sort: Sort = "default"
+    ) -> list[Product]:
+        """Page `page` (1 to 5) of the products that share a word with `q` and pass the filters.
+
+        Products of equal relevance come in catalog order. Raises ValueError for another page.
+        """
+        if not 1 <= page <= PAGES:
+            raise ValueError(f"page must be from 1 to {PAGES}, not {page}")
         first = (page - 1) * PAGE_SIZE
-        return [self._at(rows[i]) for i in order[first : first + PAGE_SIZE]]
+        rows = self.window(q, filters, sort)[first : first + PAGE_SIZE]
+        return [self._at(row) for row in rows]
 
     def _query(self, words: list[str], filters: Filters) -> Any:
         must, should = tantivy.Occur.Must, tantivy.Occur.Should

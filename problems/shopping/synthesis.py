@@ -14,14 +14,15 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any
 
 from problems.leak_clusters import query_key
 from problems.problem import AnsweredProblem, Problem, content_id
 from problems.shopping import verbaliser
-from problems.shopping.catalog import PAGES, Catalog, Product
-from problems.shopping.scoring import TITLE_THRESHOLD, Target, match
+from problems.shopping.catalog import Catalog, Product
+from problems.shopping.scoring import TITLE_THRESHOLD, Target
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.vouchers import Voucher, money, total
 
@@ -96,10 +97,12 @@ class _Maker:
     by_shop: dict[str, list[Product]] = field(default_factory=dict)
     products: list[Product] = field(default_factory=list)
     shops: list[str] = field(default_factory=list)
+    rows: dict[str, int] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        for product in self.catalog:
+        for row, product in enumerate(self.catalog):
+            self.rows[product.product_id] = row
             if noun_of(product):
                 self.products.append(product)
                 self.by_kind.setdefault(product.category, []).append(product)
@@ -117,8 +120,7 @@ class _Maker:
     def product(self, rng: Random) -> Certified | None:
         picked = self._pick(rng, self.products, 1)
         rewards = [self._reward(rng, p, self.by_kind[p.category], priced=True) for p in picked]
-        query = lambda wanted: verbaliser.product_query(rng, *wanted[0])  # noqa: E731
-        return self._certified("product", picked, rewards, query)
+        return self._certified("product", picked, rewards, partial(verbaliser.product_query, rng))
 
     def shop(self, rng: Random) -> Certified | None:
         picked = self._pick_in_shop(rng, rng.choices((2, 3, 4), weights=(89, 86, 75))[0])
@@ -128,8 +130,7 @@ class _Maker:
         for product in picked:
             here = [p for p in self.by_shop[product.shop_id] if p.category == product.category]
             rewards.append(self._reward(rng, product, here, priced=True))
-        query = lambda wanted: verbaliser.shop_query(rng, wanted)  # noqa: E731
-        certified = self._certified("shop", picked, rewards, query)
+        certified = self._certified("shop", picked, rewards, partial(verbaliser.shop_query, rng))
         return certified if certified and self._only_shop(picked, certified) else None
 
     def voucher(self, rng: Random) -> Certified | None:
@@ -146,7 +147,7 @@ class _Maker:
         if not voucher.affordable(price, len({p.shop_id for p in picked})):
             return None
         rewards = [self._reward(rng, p, self.by_kind[p.category], priced=False) for p in picked]
-        query = lambda wanted: verbaliser.voucher_query(rng, wanted, voucher)  # noqa: E731
+        query = partial(verbaliser.voucher_query, rng, voucher=voucher)
         return self._certified("voucher", picked, rewards, query, voucher)
 
     def _pick(self, rng: Random, among: Sequence[Product], count: int) -> list[Product]:
@@ -210,22 +211,17 @@ class _Maker:
         self.used |= {p.product_id for p in picked}
         equals = tuple(
             sum(
-                match(p, target, self.similarity).relevance >= 1
+                p.product_id != product.product_id and _fulfils(p, reward) and self._alike(p, product)
                 for p in self.by_kind[product.category]
-                if p.product_id != product.product_id
             )
-            for product, target in zip(picked, targets, strict=True)
+            for product, reward in zip(picked, raw, strict=True)
         )
         return Certified(answered(category, query, answer, [p.product_id for p in picked]), equals)
 
     def _reachable(self, noun: str, target: Target) -> bool:
         """Whether a plain search for the words of the constraints shows the target."""
         words = " ".join([noun, *(value for _, value in sorted(target.pairs()))])
-        return any(
-            product.product_id == target.product_id
-            for page in range(1, PAGES + 1)
-            for product in self.catalog.search(words, page=page)
-        )
+        return self.rows[target.product_id] in self.catalog.window(words)
 
     def _only_shop(self, picked: Sequence[Product], certified: Certified) -> bool:
         """Whether no other shop sells products that fulfil every one of the targets' constraints."""

@@ -6,6 +6,7 @@ usual names. The kind of product is named by its category, never by a title.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from random import Random
 
@@ -66,6 +67,27 @@ _PHRASES: dict[str, tuple[str, ...]] = {
     "light_bulb_type": ("with a {} bulb",),
     "light_bulb_colour": ("with {} light",),
     "mat_thickness": ("{} thick",),
+    "waterproof": ("that are {}", "rated {}"),
+    "waterproof_function": ("that are {}",),
+    "finish": ("with a {} finish", "in a {} finish"),
+    "formulation": ("in {} form",),
+    "visor_type": ("with {}", "with a {}"),
+    "insulation": ("with {} insulation", "with {}"),
+    "lid_type": ("with a {}",),
+    "fabric_feature": ("that are {}", "in {} fabric"),
+    "bluetooth_version": ("with bluetooth {}",),
+    "earphone_fit": ("of the {} kind", "with {} fit"),
+    "connection_type": ("with {} connection",),
+    "sensor_resolution": ("with {}", "with a resolution of {}"),
+    "power_source": ("running on {}", "with {} as power source"),
+    "hand_orientation": ("for {}",),
+    "motor_type": ("with a {} motor",),
+    "battery_count": ("with {}", "that come with {}"),
+    "chuck_size": ("with a {} chuck",),
+    "phonecase_theme": ("with a {} theme",),
+    "type_case_cover": ("of the {} type",),
+    "bag_size": ("for {} laptops", "in size {}"),
+    "dietary_needs": ("that are {}",),
     "shape": ("in a {} shape",),
     "storage_feature": ("that are {}", "described as {}"),
     "special_feature": ("with {}", "featuring {}"),
@@ -104,8 +126,9 @@ _SEVERAL = ("I'm looking for several things: ", "I need the following: ", "Show 
 _ORDINALS = ("First, ", "Second, ", "Third, ", "Fourth, ")
 
 
-def product_query(rng: Random, noun: str, target: Target) -> str:
-    """What a shopper says who wants one product."""
+def product_query(rng: Random, wanted: Sequence[tuple[str, Target]]) -> str:
+    """What a shopper says who wants one product; `wanted` has its kind and target."""
+    ((noun, target),) = wanted
     return rng.choice(_ONE).format(noun_phrase(rng, noun, target))
 
 
@@ -118,7 +141,7 @@ def shop_query(rng: Random, wanted: Sequence[tuple[str, Target]]) -> str:
 def voucher_query(rng: Random, wanted: Sequence[tuple[str, Target]], voucher: Voucher) -> str:
     """What a shopper says who has a budget and a voucher. The rules' text is ShoppingBench's."""
     if len(wanted) == 1:
-        return product_query(rng, *wanted[0]) + voucher_text(voucher)
+        return product_query(rng, wanted) + voucher_text(voucher)
     return rng.choice(_SEVERAL) + _enumerated(rng, wanted) + voucher_text(voucher)
 
 
@@ -170,7 +193,12 @@ def price_phrase(rng: Random, price: PriceRange) -> str:
 
 def _feature(rng: Random, key: str, value: str) -> str:
     forms = _PHRASES.get(key, (f"with {key.replace('_', ' ')} {{}}",))
-    return rng.choice(forms).format(value)
+    return _with_article(rng.choice(forms).format(value))
+
+
+def _with_article(phrase: str) -> str:
+    """`phrase` with "an" before a vowel."""
+    return re.sub(r"\ba (?=[aeiou8])(?!u[ns][ibe ]|eu|uk)", "an ", phrase)
 
 
 def _joined(phrases: Sequence[str]) -> str:
