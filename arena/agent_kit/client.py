@@ -96,8 +96,9 @@ class Tools:
         return ["call", "specs", *(spec["function"]["name"] for spec in self.specs)]
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        if all(spec["function"]["name"] != name for spec in self.specs):
-            raise AttributeError(f"no tool {name}; there is: {', '.join(dir(self)[2:])}")
+        offered = [spec["function"]["name"] for spec in self.specs]
+        if name not in offered:
+            raise AttributeError(f"no tool {name}; there is: {', '.join(offered)}")
 
         def call(**arguments: Any) -> Any:
             return self.call(name, arguments)

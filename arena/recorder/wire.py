@@ -102,22 +102,24 @@ class UnixHttpServer:
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        peer = _Peer(reader, writer, self._limits)
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= self._limits.connections:
             self._refused("connection", f"more than {self._limits.connections} connections at once")
             writer.transport.abort()
             return
+        task = asyncio.create_task(self._connection(_Peer(reader, writer, self._limits), writer))
         self._connections.add(task)
+        task.add_done_callback(self._connections.discard)
+
+    async def _connection(self, peer: _Peer, writer: asyncio.StreamWriter) -> None:
         try:
             await self._serve(peer)
+            writer.close()
         except (TimeoutError, OSError, h11.ProtocolError):
             pass  # the client is slow, gone or speaks something else: nobody is left to tell
         finally:
-            self._connections.discard(task)
-            writer.transport.abort() if task.cancelling() else writer.close()
+            if not writer.is_closing():
+                writer.transport.abort()
 
     async def _serve(self, peer: _Peer) -> None:
         while True:

@@ -34,7 +34,9 @@ async def upstream(puppet: Puppet) -> AsyncIterator[Upstream]:
 @pytest.fixture
 async def dead_upstream() -> AsyncIterator[Upstream]:
     """A provider that refuses connections."""
-    made = Upstream("http://127.0.0.1:9/v1", SecretStr(KEY), ("puppet-1",), timeout_s=5, retries=1, pause_s=0.01)
+    made = Upstream(
+        "http://127.0.0.1:9/v1", SecretStr(KEY), ("puppet-1",), timeout_s=5, retries=1, pause_s=0.01
+    )
     yield made
     await made.aclose()
 

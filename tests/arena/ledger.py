@@ -1,4 +1,4 @@
-"""A second world: a ledger to add amounts to. It proves that nothing outside `problems/` knows of shopping."""
+"""A second world: a ledger to add amounts to. Nothing outside `problems/` knows of shopping."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from problems.problem import AnsweredProblem, Problem
 
 
 class Ledger:
-    """Tools: `add(amount)`, `answer(total)`, `finish()`; `explode` and `hang` break the environment itself."""
+    """Tools: `add(amount)`, `answer(total)`, `finish()`; `explode` and `hang` break the world itself."""
 
     name = "ledger"
 
@@ -56,7 +56,12 @@ class Ledger:
 
 
 def _spec(name: str, **properties: dict[str, str]) -> ToolSpec:
-    schema = {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": [*properties],
+        "additionalProperties": False,
+    }
     return ToolSpec(name, f"{name} in the ledger", schema)
 
 
