@@ -1,7 +1,7 @@
 """What a benchmark prints: figures, each a value beside a baseline measured in the same run.
 
 A benchmark module defines `measure(quick: bool) -> list[Figure]` and ends in `main(measure)`. Machines are
-noisy, so a figure without a baseline from the same run says little; one that has a goal says whether it was met.
+noisy, so a figure without a baseline from the same run says little; one with a goal says whether it was met.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console
