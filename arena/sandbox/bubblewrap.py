@@ -1,8 +1,10 @@
-"""The sandbox that contains foreign code: bubblewrap, a system-call filter, control groups and resource limits.
+"""The sandbox that contains foreign code: bubblewrap, a system-call filter, control groups and resource
+limits.
 
-The one thing to know: each layer closes what another leaves open, so none may go. As root, bubblewrap is run under
-a uid of its own for each slot, for root inside it could remount the host's folders for writing, and the kernel
-exempts root from process limits; the file system is a list of what is allowed in, never the host's with holes.
+The one thing to know: each layer closes what another leaves open, so none may go. As root, bubblewrap is run
+under a uid of its own for each slot, for root inside it could remount the host's folders for writing, and the
+kernel exempts root from process limits; the file system is a list of what is allowed in, never the host's
+with holes.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import functools
 import os
 import stat
 import subprocess
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from arena.sandbox.execution import Launch, setup_error, supervise
@@ -27,13 +29,21 @@ FIRST_UID = 61000
 """Uid of slot 0 on the host. Inside, every agent is uid 1000."""
 AGENT_UID = 1000
 SLOTS = 1000
-RUNTIME_FOLDER = Path("/run/bittensor-agent-arena")
 SHARED_MEMORY_BYTES = 1 << 20
 
 _AGENT_FILE = "/agent/agent.py"
 _SOCKET = "/run/arena/recorder.sock"
 _PYTHON = "/python/bin/python3"
-_SYSTEM_FOLDERS = ("/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32")
+_SYSTEM_FOLDERS = (
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/usr/libx32",
+)
 """Shared libraries and the dynamic linker; no programs."""
 _ENVIRONMENT = {
     "PATH": "/python/bin",
@@ -47,19 +57,8 @@ _ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "ARENA_SOCKET": _SOCKET,
     "ARENA_PACKAGES": "/packages",
-    "ARENA_KIT": "/kit",
+    "ARENA_KIT": "/kit/agent_kit",
 }
-
-
-def socket_folder() -> Path:
-    """A new folder for recorder sockets that every sandbox uid can reach. The caller removes it."""
-    if os.geteuid() != 0:
-        return Path(tempfile.mkdtemp(prefix="arena-"))
-    RUNTIME_FOLDER.mkdir(exist_ok=True)
-    RUNTIME_FOLDER.chmod(0o711)
-    folder = Path(tempfile.mkdtemp(dir=RUNTIME_FOLDER))
-    folder.chmod(0o711)
-    return folder
 
 
 class BubblewrapSandbox:
@@ -118,7 +117,9 @@ class BubblewrapSandbox:
         ready_read, ready_write = os.pipe()
         with contextlib.ExitStack() as open_files:
             try:
-                program, source = (open_files.enter_context(_memory_file(b)) for b in (self._filter, job.source))
+                program, source = (
+                    open_files.enter_context(_memory_file(b)) for b in (self._filter, job.source)
+                )
                 arguments = self._arguments(job, limits, program, source)
                 options = open_files.enter_context(_memory_file("\0".join(arguments).encode() + b"\0"))
             except BaseException:
@@ -144,7 +145,9 @@ class BubblewrapSandbox:
         words = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
         words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
         words += ["--uid", str(AGENT_UID), "--gid", str(AGENT_UID), "--cap-drop", "ALL", "--clearenv"]
-        if "--disable-userns" in self._options:  # since 0.8; before, the filter alone forbids new user namespaces
+        if (
+            "--disable-userns" in self._options
+        ):  # since 0.8; before, the filter alone forbids new user namespaces
             words.append("--disable-userns")
         for folder in map(Path, _SYSTEM_FOLDERS):
             if folder.is_symlink():
@@ -181,10 +184,12 @@ def _command(job: Job) -> list[str]:
 
 
 def _admit(socket: Path, uid: int) -> None:
-    """Make sure that the agent can connect to the recorder. Raises SandboxUnavailable or OSError: our fault."""
+    """Let the agent connect to the recorder. Raises SandboxUnavailable or OSError: our fault."""
     about = socket.stat()
     if not stat.S_ISSOCK(about.st_mode):
-        raise SandboxUnavailable(f"{socket} is not a socket: the recorder must listen before the sandbox starts")
+        raise SandboxUnavailable(
+            f"{socket} is not a socket: the recorder must listen before the sandbox starts"
+        )
     if uid >= 0:
         check_reachable(socket.resolve().parent)
         if about.st_uid != uid:
@@ -192,7 +197,7 @@ def _admit(socket: Path, uid: int) -> None:
 
 
 @contextlib.contextmanager
-def _memory_file(content: bytes):  # type: ignore[no-untyped-def]
+def _memory_file(content: bytes) -> Iterator[int]:
     fd = os.memfd_create("sandbox")
     try:
         with open(fd, "wb", closefd=False) as file:

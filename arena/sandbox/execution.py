@@ -1,8 +1,8 @@
 """Runs one command under a warden and tells how it ended; both backends stand on this.
 
 The one thing to know: two private pipes carry the truth. On the ready pipe `start.py` reports that everything
-stands, on the status pipe the warden reports the end. Neither is ever open in the agent, so it can forge nothing,
-and an end without the ready byte is a set-up error whatever the exit code.
+stands, on the status pipe the warden reports the end. Neither is ever open in the agent, so it can forge
+nothing, and an end without the ready byte is a set-up error whatever the exit code.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def printable(text: bytes) -> str:
 class Launch:
     """What the warden is to start. `command` is the whole command; `ready_fd` is written into it already.
 
-    `descriptors` are passed on beside the ready pipe. `uid` -1 keeps our own.
+    `descriptors` are passed on beside the ready pipe. `uid` -1 keeps our own. The command starts in `folder`.
     """
 
     command: Sequence[str]
@@ -56,6 +56,7 @@ class Launch:
     ready_fd: int
     uid: int = -1
     descriptors: Sequence[int] = ()
+    folder: Path = Path("/")
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ class Output:
     overflowed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def drain(self, reader: asyncio.StreamReader, stream: bytearray) -> None:
-        """Read to the end. What is beyond the limit is read too, so that no writer is ever blocked, and dropped."""
+        """Read to the end; what is beyond the limit is dropped, never left to block a writer."""
         while chunk := await reader.read(_CHUNK):
             stream += chunk[: max(0, self.limit - self.total)]
             self.total += len(chunk)
@@ -113,13 +114,17 @@ async def supervise(
     group: ControlGroup,
     stop: asyncio.Event | None,
 ) -> Exit:
-    """Run `launch` until it ends or must be ended. Takes over `ready_read`, the caller keeps every other descriptor.
+    """Run `launch` until it ends or must be ended. Takes over `ready_read`, the caller keeps every other
+    descriptor.
 
     Raises OSError when the warden cannot be started.
     """
     loop = asyncio.get_running_loop()
     began = time.monotonic()
     status_read, status_write = os.pipe()
+    # Before the warden exists: from its start on, nothing may come between us and the clean-up below.
+    ready, ready_transport = await _reader(loop, ready_read)
+    status, status_transport = await _reader(loop, status_read)
     rlimits = resource_limits(limits, group.enforced)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -137,19 +142,17 @@ async def supervise(
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=dict(launch.environment),
-            cwd="/",
+            cwd=launch.folder,
             pass_fds=[launch.ready_fd, status_write, *launch.descriptors],
             start_new_session=True,
         )
-    except OSError:
-        os.close(status_read)
-        os.close(ready_read)
+    except BaseException:
+        ready_transport.close()
+        status_transport.close()
         raise
     finally:
         os.close(status_write)
         os.close(launch.ready_fd)
-    ready, ready_transport = await _reader(loop, ready_read)
-    status, status_transport = await _reader(loop, status_read)
     assert process.stdout is not None
     assert process.stderr is not None
     output = Output(limits.output_bytes)
@@ -166,13 +169,13 @@ async def supervise(
         else:
             reason = "setup_error"
         wall_s = time.monotonic() - began
-        _terminate(process)
+        _terminate(process, ended)
         report_line = await _within(ended, TEARDOWN_DEADLINE_S)
         # A second byte says that the command could not be executed after all.
         refused = await _within(asyncio.ensure_future(ready.read()), DRAIN_DEADLINE_S) == b"E"
         await _within(asyncio.gather(*drains), DRAIN_DEADLINE_S)
     finally:
-        _terminate(process)
+        _terminate(process, ended)
         with contextlib.suppress(TimeoutError):
             await asyncio.shield(_within_or_kill(process))
         for task in (*drains, ended):
@@ -293,9 +296,12 @@ async def _reader(
     return reader, transport
 
 
-def _terminate(process: asyncio.subprocess.Process) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
+def _terminate(warden: asyncio.subprocess.Process, ended: asyncio.Task[bytes]) -> None:
+    # Not by the process's own method, which polls, and so takes the exit code from under the event loop.
+    # Until the status pipe ends the warden lives, so the id is surely its own.
+    if not ended.done():
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(warden.pid, signal.SIGTERM)
 
 
 async def _within(awaitable: asyncio.Future[Result], deadline_s: float) -> Result | None:
@@ -310,5 +316,5 @@ async def _within_or_kill(process: asyncio.subprocess.Process) -> None:
         await asyncio.wait_for(process.wait(), TEARDOWN_DEADLINE_S)
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
+            os.kill(process.pid, signal.SIGKILL)
         await asyncio.wait_for(process.wait(), TEARDOWN_DEADLINE_S)

@@ -1,7 +1,7 @@
 """Folders that are built once, by whichever process comes first, and then only read.
 
-The one thing to know: a folder is built beside its final place and renamed into it, so a folder under its final
-name is complete, whatever was killed before.
+The one thing to know: a folder is built beside its final place and renamed into it, so a folder under its
+final name is complete, whatever was killed before.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LOCK_DEADLINE_S = 180.0
 def build_once(root: Path, kind: str, key: str, build: Callable[[Path], None]) -> Path:
     """The folder `root/kind-key`, filled by `build` where it does not exist yet.
 
-    `build` is given an empty folder and may raise; then nothing remains. Raises TimeoutError when another process
-    builds for longer than `LOCK_DEADLINE_S`.
+    `build` is given an empty folder and may raise; then nothing remains. Raises TimeoutError when another
+    process builds for longer than `LOCK_DEADLINE_S`.
     """
     final = root / f"{kind}-{key}"
     if final.is_dir():
@@ -55,7 +55,9 @@ def _locked(path: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"another process holds {path} for over {LOCK_DEADLINE_S:g} s") from None
+                    raise TimeoutError(
+                        f"another process holds {path} for over {LOCK_DEADLINE_S:g} s"
+                    ) from None
                 time.sleep(0.05)
         yield
     finally:

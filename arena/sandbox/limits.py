@@ -1,8 +1,9 @@
 """How a job's limits reach the kernel: resource limits for each process, a control group for all together.
 
 The one thing to know: resource limits always apply, but bind one process (or one file) each; only a control
-group bounds the sum. Where no control group can be made (an ordinary user, a container without the file system
-mounted for writing) `ControlGroup.enforced` says what is missing, and the address space is limited instead.
+group bounds the sum. Where no control group can be made (an ordinary user, a container without the file
+system mounted for writing) `ControlGroup.enforced` says what is missing, and the address space is limited
+instead.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ CPU_PERIOD_US = 100_000
 """One CPU for each job: its quota equals the period, so a job cannot starve its neighbours."""
 SANDBOX_PROCESSES = 2
 """Processes of the sandbox itself that are counted with the agent's."""
+ADDRESS_SPACE_ROOM = 512 << 20
+"""Bytes a process may reserve beyond its memory, for stacks and arenas it never touches."""
 
 _sequence = itertools.count()
 
@@ -48,7 +51,8 @@ def resource_limits(limits: Limits, enforced: frozenset[str]) -> dict[int, tuple
         resource.RLIMIT_STACK: (8 << 20, 8 << 20),
     }
     if "memory" not in enforced:
-        chosen[resource.RLIMIT_AS] = (limits.memory_bytes, limits.memory_bytes)
+        room = limits.memory_bytes + ADDRESS_SPACE_ROOM
+        chosen[resource.RLIMIT_AS] = (room, room)
     return {number: _below_own_hard(number, pair) for number, pair in chosen.items()}
 
 
@@ -84,7 +88,7 @@ class Hierarchies:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a group used: CPU seconds and bytes at the peak (None where the kernel does not tell), OOM kills."""
+    """What a group used; None where the kernel does not tell."""
 
     cpu_s: float | None
     peak_memory_bytes: int | None
@@ -250,7 +254,7 @@ def _empty(folders: list[Path], deadline_s: float) -> set[int]:
 
 
 def _remove(folder: Path) -> None:
-    # The kernel frees a group a moment after its last process; a group left behind is swept at the next start.
+    # The kernel frees a group a moment after its last process; one left behind is swept at the next start.
     for _ in range(50):
         try:
             folder.rmdir()

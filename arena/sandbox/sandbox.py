@@ -31,7 +31,7 @@ PLAIN_PYTHON = (PYTHON, "-I", "-B", AGENT)
 EndReason = Literal["exit", "wall", "cpu", "memory", "output", "stopped", "setup_error"]
 
 
-class SandboxUnavailable(RuntimeError):  # noqa: N818 - the name other packages catch
+class SandboxUnavailable(RuntimeError):
     """Foreign code cannot be contained here; the message says what to install or do."""
 
 
@@ -39,8 +39,9 @@ class SandboxUnavailable(RuntimeError):  # noqa: N818 - the name other packages 
 class Job:
     """One run of one submission.
 
-    `source` is mounted read-only as the agent's file; `socket` is the recorder's Unix socket on the host. With
-    `command` None the agent kit's launcher runs the agent. `environment` adds variables; no secret belongs in it.
+    `source` is mounted read-only as the agent's file; `socket` is the recorder's Unix socket on the host.
+    With `command` None the agent kit's launcher runs the agent. `environment` adds variables; no secret
+    belongs in it.
     """
 
     source: bytes
@@ -51,7 +52,9 @@ class Job:
     def __post_init__(self) -> None:
         for name, value in self.environment.items():
             if not name or "=" in name or "\0" in name + value:
-                raise ValueError(f"environment variable {name!r} cannot be passed: a name is not empty, has no '='")
+                raise ValueError(
+                    f"environment variable {name!r} cannot be passed: a name is not empty, has no '='"
+                )
         if self.command is not None and (not self.command or any("\0" in part for part in self.command)):
             raise ValueError("a command has at least one part, and no NUL in any")
 
@@ -61,8 +64,8 @@ class Limits:
     """What one job may use: seconds and bytes, summed over all its processes unless said otherwise.
 
     `wall_s` counts from the agent's first instruction, so that a slow set-up is not the agent's loss.
-    `processes` counts threads too. `file_bytes` is for one file, `open_files` for one process, `output_bytes` for
-    stdout and stderr together.
+    `processes` counts threads too. `file_bytes` is for one file, `open_files` for one process, `output_bytes`
+    for stdout and stderr together.
     """
 
     wall_s: float
@@ -91,10 +94,11 @@ class Limits:
 class Exit:
     """How a job ended.
 
-    `return_code` follows the shell: 128 + n after signal n; None when the job was killed by us or never began.
-    `cpu_s` and `peak_memory_bytes` are of all processes together where control groups are at hand, else what
-    the kernel tells of ended children. `leftovers` is the number of processes that outlived the teardown (0
-    unless something is badly wrong). `stdout` and `stderr` are cut and cleaned: for a log, never evidence.
+    `return_code` follows the shell: 128 + n after signal n; None when the job was killed by us or never
+    began. `cpu_s` and `peak_memory_bytes` are of all processes together where control groups are at hand,
+    else what the kernel tells of ended children. `leftovers` is the number of processes that outlived the
+    teardown (0 unless something is badly wrong). `stdout` and `stderr` are cut and cleaned: for a log, never
+    evidence.
     """
 
     reason: EndReason
@@ -109,7 +113,7 @@ class Exit:
 
 
 class Sandbox(Protocol):
-    """Runs jobs of people we do not know. `slot` is the caller's number for this place: one job a slot at a time."""
+    """Runs jobs of people we do not know, one at a time in each of the caller's slots."""
 
     @property
     def name(self) -> str:
@@ -118,8 +122,9 @@ class Sandbox(Protocol):
     async def run(self, job: Job, limits: Limits, *, slot: int, stop: asyncio.Event | None = None) -> Exit:
         """Run `job` to its end and tear everything down.
 
-        Setting `stop` ends the job with reason `stopped`: the agent had made its last call, which is no fault.
-        Raises ValueError when the slot is taken; anything that breaks on our side is an `Exit` with `setup_error`.
+        Setting `stop` ends the job with reason `stopped`: the agent had made its last call, which is no
+        fault. Raises ValueError when the slot is taken; anything that breaks on our side is an `Exit` with
+        `setup_error`.
         """
 
     async def probe(self) -> Probe:
@@ -129,12 +134,12 @@ class Sandbox(Protocol):
 async def choose(staged: StagedPython, *, unsafe: bool = False) -> Sandbox:
     """The strongest sandbox whose probe passes here.
 
-    Raises SandboxUnavailable when none does, unless `unsafe`: then a plain subprocess runs the agents, which is
-    fit for your own agents only.
+    Raises SandboxUnavailable when none does, unless `unsafe`: then a plain subprocess runs the agents, which
+    is fit for your own agents only.
     """
     # Imported here because the backends are built on this module's types.
     from arena.sandbox.bubblewrap import BubblewrapSandbox
-    from arena.sandbox.installation import ensure_bubblewrap
+    from arena.sandbox.installation import advice, ensure_bubblewrap
     from arena.sandbox.subprocess_backend import SubprocessSandbox
 
     try:
@@ -143,17 +148,17 @@ async def choose(staged: StagedPython, *, unsafe: bool = False) -> Sandbox:
         if probe.ok:
             return bubblewrap
         failed = "; ".join(f"{check.name}: {check.detail}" for check in probe.checks if not check.ok)
-        reason = f"bubblewrap is installed, but its probe failed ({failed})"
+        reason = f"bubblewrap is installed, but its probe failed ({failed}). {advice()}"
     except SandboxUnavailable as error:
         reason = str(error)
     if not unsafe:
         raise SandboxUnavailable(
-            f"No sandbox for foreign code: {reason}. Repair it, or pass --unsafe-no-sandbox to run agents you "
-            "wrote yourself without one."
+            f"No sandbox for foreign code: {reason}. Repair it, or pass --unsafe-no-sandbox to run agents "
+            "you wrote yourself without one."
         )
     warning = (
-        f"RUNNING WITHOUT A SANDBOX ({reason}). Every agent can read this account's files and keys, and reach the "
-        "network. Run only agents you wrote yourself."
+        f"RUNNING WITHOUT A SANDBOX ({reason}). Every agent can read this account's files and keys, and "
+        "reach the network. Run only agents you wrote yourself."
     )
     logger.warning(warning)
     print(warning, file=sys.stderr)  # noqa: T201 - must be seen even where logging is off

@@ -2,8 +2,8 @@
 
 The one thing to know: it is a denylist behind the namespaces, not the wall itself. It closes what namespaces
 leave open (AF_VSOCK and other socket families, io_uring, ptrace, foreign system-call ABIs) and the doors to
-kernel code that no agent needs. Numbers are from Linux's asm/unistd_64.h and asm-generic/unistd.h; the program's
-format is that of seccomp(2).
+kernel code that no agent needs. Numbers are from Linux's asm/unistd_64.h and asm-generic/unistd.h; the
+program's format is that of seccomp(2).
 """
 
 from __future__ import annotations
@@ -149,7 +149,10 @@ def instructions(machine: Machine) -> list[Instruction]:
         (_LOAD, 0, 0, _NUMBER_AT),
     ]
     if machine.column == 0:
-        program += [(_AT_LEAST, 0, 1, 0x40000000), (_RETURN, 0, 0, _KILL)]  # x32 shares the architecture value
+        program += [
+            (_AT_LEAST, 0, 1, 0x40000000),
+            (_RETURN, 0, 0, _KILL),
+        ]  # x32 shares the architecture value
     for numbers in DENIED.values():
         if (number := numbers[machine.column]) is not None:
             program += [(_EQUAL, 0, 1, number), _refuse(errno.EPERM)]

@@ -1,9 +1,9 @@
 """Stages the agents' Python: interpreter, packages and agent kit, where a sandbox's uid can read them.
 
-The one thing to know: an agent sees this tree and nothing else of the host's Python, so that what it can import
-is the same on every validator. Each part lies in a folder named by what went into it, is built once beside its
-final place and renamed into it; a folder that exists is complete. Nothing is downloaded: packages are copied from
-the environment that runs us.
+The one thing to know: an agent sees this tree and nothing else of the host's Python, so that what it can
+import is the same on every validator. Each part lies in a folder named by what went into it, is built once
+beside its final place and renamed into it; a folder that exists is complete. Nothing is downloaded: packages
+are copied from the environment that runs us.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import stat
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,7 +32,8 @@ PACKAGES = ("openai", "httpx", "numpy", "rapidfuzz", "pydantic")
 """What an agent may import beside the standard library and the agent kit, with all they require."""
 
 SYSTEM_ROOT = Path("/var/lib/bittensor-agent-arena")
-LAYOUT = 3
+RUNTIME_FOLDER = Path("/run/bittensor-agent-arena")
+LAYOUT = 1
 """Raised when the way a part is built changes, so that parts built before are not used again."""
 
 _UNUSED_STDLIB = {
@@ -54,8 +56,9 @@ _COMPILE_DEADLINE_S = 120.0
 class StagedPython:
     """Where the parts lie on the host.
 
-    `interpreter` is the folder with `bin/` and the standard library, `packages_folder` and `kit` go on sys.path,
-    `support` holds the sandbox's own small files. `packages` maps name to version, for miners to read.
+    `interpreter` is the folder with `bin/` and the standard library, `packages_folder` and `kit` go on
+    sys.path, `support` holds the sandbox's own small files. `packages` maps name to version, for miners to
+    read.
     """
 
     interpreter: Path
@@ -87,11 +90,15 @@ def stage(root: Path | None = None, *, kit: Path | None = None) -> StagedPython:
     """The agents' Python under `root`, built where it is not there yet.
 
     Takes some seconds the first time and is a matter of milliseconds after. Blocks; call it outside the event
-    loop. `kit` is the agent kit's source folder. Raises SandboxUnavailable when the tree cannot be made or read
-    by the sandbox's uid.
+    loop. `kit` is the agent kit's source folder. Raises SandboxUnavailable when the tree cannot be made or
+    read by the sandbox's uid.
     """
     root = default_root() if root is None else root
     kit = Path(__file__).resolve().parents[1] / "agent_kit" if kit is None else kit
+    if not (kit / "launch.py").is_file():
+        raise SandboxUnavailable(
+            f"{kit} is not the agent kit, for it has no launch.py: install this program again"
+        )
     distributions = closure(PACKAGES)
     try:
         _make_readable_folder(root)
@@ -121,8 +128,8 @@ def stage(root: Path | None = None, *, kit: Path | None = None) -> StagedPython:
         )
     except (OSError, subprocess.SubprocessError, TimeoutError) as error:
         raise SandboxUnavailable(
-            f"The agents' Python could not be staged under {root}: {error}. Give a folder that can be written and "
-            "has 300 MB free."
+            f"The agents' Python could not be staged under {root}: {error}. Give a folder that can be "
+            "written and has 300 MB free."
         ) from error
 
 
@@ -142,7 +149,9 @@ def closure(names: Iterable[str]) -> list[importlib.metadata.Distribution]:
         try:
             distribution = importlib.metadata.distribution(name)
         except importlib.metadata.PackageNotFoundError as error:
-            raise SandboxUnavailable(f"Agents may import {name}, but it is not installed: pip install {name}") from error
+            raise SandboxUnavailable(
+                f"Agents may import {name}, but it is not installed: pip install {name}"
+            ) from error
         found[name] = distribution
         for requirement in map(Requirement, distribution.requires or ()):
             marker = requirement.marker
@@ -156,9 +165,20 @@ def check_reachable(path: Path) -> None:
     for folder in (path, *path.resolve().parents):
         if not folder.stat().st_mode & stat.S_IXOTH:
             raise SandboxUnavailable(
-                f"{path} cannot be reached from the sandbox, because {folder} is shut to other users: choose a place "
-                f"outside it, or run chmod o+x {folder}"
+                f"{path} cannot be reached from the sandbox, because {folder} is shut to other users: "
+                f"choose a place outside it, or run chmod o+x {folder}"
             )
+
+
+def socket_folder() -> Path:
+    """A new folder for recorder sockets that every sandbox uid can reach. The caller removes it."""
+    if os.geteuid() != 0:
+        return Path(tempfile.mkdtemp(prefix="arena-"))
+    RUNTIME_FOLDER.mkdir(exist_ok=True)
+    RUNTIME_FOLDER.chmod(0o711)
+    folder = Path(tempfile.mkdtemp(dir=RUNTIME_FOLDER))
+    folder.chmod(0o711)
+    return folder
 
 
 def _key(*parts: object) -> str:
@@ -195,13 +215,19 @@ def _build_interpreter(target: Path) -> None:
     for library in _foreign_libraries([executable, *(place / "lib-dynload").glob("*.so")]):
         _copy(library, target / "lib" / "shared" / library.name)
     (target / "lib" / "shared").mkdir(parents=True, exist_ok=True)
+    _check_runs(python)
     _byte_compile(python, target / sys.platlibdir, f"/python/{sys.platlibdir}")
 
 
 def _foreign_libraries(binaries: list[Path]) -> Iterator[Path]:
     """Shared libraries of `binaries` outside the system's folders, which alone the sandbox mounts."""
     listed = subprocess.run(
-        ["ldd", *map(str, binaries)], capture_output=True, text=True, timeout=60, check=False, env={"LC_ALL": "C"}
+        ["ldd", *map(str, binaries)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={"LC_ALL": "C"},
     ).stdout
     for path in sorted(set(re.findall(r"=> (/\S+) \(", listed))):
         if not path.startswith(_SYSTEM_LIBRARIES):
@@ -217,7 +243,7 @@ def _copy_distribution(distribution: importlib.metadata.Distribution, target: Pa
     files = distribution.files
     if not files:
         raise SandboxUnavailable(
-            f"{distribution.name} lists no files, so it cannot be copied for agents: install it again with pip"
+            f"{distribution.name} lists no files, so it cannot be copied for agents: install it again"
         )
     for file in files:
         # '..' leads to scripts and manual pages; caches are built again, for the place the agent sees.
@@ -268,6 +294,27 @@ def _build_support(target: Path) -> None:
     _copy(_START, target / "start.py")
 
 
+def _library_path(python: Path) -> dict[str, str]:
+    return {"LD_LIBRARY_PATH": str(python.parents[1] / "lib" / "shared"), "LC_ALL": "C.UTF-8"}
+
+
+def _check_runs(python: Path) -> None:
+    tried = subprocess.run(
+        [str(python), "-I", "-c", "import ctypes, json, socket, ssl"],
+        env=_library_path(python),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_COMPILE_DEADLINE_S,
+        check=False,
+    )
+    if tried.returncode != 0:
+        raise SandboxUnavailable(
+            f"A copy of {_real_executable()} does not run ({tried.stderr.strip()[-500:]}): use a CPython "
+            "3.11 or later built by your distribution, pyenv or uv"
+        )
+
+
 def _byte_compile(python: Path, folder: Path, seen_as: str) -> None:
     """Compile `folder` with the path an agent sees in it, in a process of the staged interpreter.
 
@@ -278,7 +325,7 @@ def _byte_compile(python: Path, folder: Path, seen_as: str) -> None:
             *(str(python), "-I", "-m", "compileall", "-q", "-q", "-j", "0"),
             *("--invalidation-mode", "unchecked-hash", "-s", str(folder), "-p", seen_as, str(folder)),
         ],
-        env={"LD_LIBRARY_PATH": str(python.parents[1] / "lib" / "shared"), "LC_ALL": "C.UTF-8"},
+        env=_library_path(python),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         timeout=_COMPILE_DEADLINE_S,
@@ -312,5 +359,3 @@ def _make_readable_folder(folder: Path) -> None:
     for each in reversed(missing):
         each.mkdir(exist_ok=True)
         each.chmod(0o755)
-
-

@@ -23,7 +23,7 @@ def main() -> None:
     os.set_inheritable(ready, False)
     os.write(ready, b"R")
     try:
-        os.execv(command[0], command)
+        os.execv(command[0], command)  # noqa: S606 - no shell is the point
     except OSError as error:
         os.write(ready, b"E")
         sys.exit(f"{command[0]}: {error}")

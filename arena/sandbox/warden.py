@@ -2,8 +2,9 @@
 
 Runs as `python -I -S warden.py STATUS_FD PARENT UID RLIMITS ENTRANCES COMMAND...` as its own process, outside
 the sandbox and its limits. The one thing to know: it adopts orphans (PR_SET_CHILD_SUBREAPER), so nothing the
-command leaves behind can outlive it or stay a zombie, and it dies with the validator (PR_SET_PDEATHSIG), which
-takes the sandbox along. A process of its own rather than a `preexec_fn`, which is unsafe beside threads.
+command leaves behind can outlive it or stay a zombie, and it dies with the validator (PR_SET_PDEATHSIG),
+which takes the sandbox along. A process of its own rather than a `preexec_fn`, which is unsafe beside
+threads.
 
 RLIMITS is `number=soft:hard,...`; ENTRANCES are cgroup.procs files joined by ':'; UID is -1 to keep our own.
 SIGTERM ends the command. The report on STATUS_FD is one line:
@@ -12,13 +13,9 @@ SIGTERM ends the command. The report on STATUS_FD is one line:
 
 import os
 import resource
+import signal
 import sys
 import time
-
-try:
-    import _signal as signal  # the same calls without the enum wrappers, which cost each episode 10 ms
-except ImportError:
-    import signal  # type: ignore[no-redef]
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
@@ -38,7 +35,7 @@ def on_terminate(signum: int, frame: object) -> None:
 
 def kill(pid: int) -> None:
     """SIGKILL, if there is still such a process."""
-    try:
+    try:  # noqa: SIM105 - contextlib would slow the start
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
@@ -48,7 +45,7 @@ def become(uid: int, rlimits: str, entrances: str, command: list[str], warden: i
     """In the child: enter the groups, take on the limits and the uid, execute. Never returns."""
     try:
         for entrance in filter(None, entrances.split(":")):
-            with open(entrance, "w") as file:
+            with open(entrance, "w") as file:  # noqa: PTH123 - pathlib would slow the start
                 file.write("0")
         os.umask(0o077)
         for entry in rlimits.split(","):
@@ -60,8 +57,8 @@ def become(uid: int, rlimits: str, entrances: str, command: list[str], warden: i
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
         if os.getppid() == warden:
-            os.execv(command[0], command)
-    except BaseException as error:
+            os.execv(command[0], command)  # noqa: S606 - no shell is the point
+    except BaseException as error:  # noqa: BLE001 - the last words of a forked child, whatever it is
         os.write(2, f"warden: {type(error).__name__}: {error}\n".encode())
     os._exit(125)
 
@@ -83,7 +80,7 @@ def reap() -> int:
     deadline = time.monotonic() + KILL_DEADLINE_S
     while True:
         try:
-            with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            with open(f"/proc/self/task/{os.getpid()}/children") as file:  # noqa: PTH123
                 children = [int(pid) for pid in file.read().split()]
         except OSError:
             children = []
