@@ -9,10 +9,12 @@ tried again.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -144,6 +146,17 @@ class WeightReceipt:
     confirmed: bool
     block_hash: str | None
     reveal_round: int | None = None
+
+
+def keep_sdk_files_in(folder: Path) -> None:
+    """Have the SDK cache runtime metadata and token symbols in `folder`, not in the user's home.
+
+    For local chains, each of which has a genesis of its own and would leave a file behind. Affects the whole
+    process; call it once, before the first Chain.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["BITTENSOR_RUNTIME_CACHE_DIR"] = str(folder)
+    os.environ["BTCLI_TOKEN_SYMBOLS_CACHE"] = str(folder / "token_symbols.json")
 
 
 class Chain:

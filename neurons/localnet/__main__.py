@@ -13,6 +13,7 @@ import logging
 import signal
 import sys
 import time
+from dataclasses import fields
 from pathlib import Path
 
 import bittensor_core
@@ -47,11 +48,7 @@ def main(argv: list[str] | None = None) -> int:
                 owner_coldkey=options.owner,
                 owner_hotkey=options.owner,
                 block=0,
-                options=SubnetOptions(
-                    tempo=options.tempo,
-                    weights_rate_limit=options.weights_rate_limit,
-                    stake_threshold_tao=options.stake_threshold,
-                ),
+                options=SubnetOptions(**{f.name: getattr(options, f.name) for f in fields(SubnetOptions)}),
             )
 
     try:
@@ -93,13 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         "--owner", type=_address, default="//Owner", help="its owner: key URI or SS58 address"
     )
     parser.add_argument("--block-time", type=float, default=0.25, help="seconds")
-    parser.add_argument("--tempo", type=int, default=defaults.tempo, help="blocks between epochs")
-    parser.add_argument(
-        "--weights-rate-limit", type=int, default=defaults.weights_rate_limit, help="blocks between weights"
-    )
-    parser.add_argument(
-        "--stake-threshold", type=float, default=defaults.stake_threshold_tao, help="TAO to set weights"
-    )
+    for option in fields(SubnetOptions):
+        flag, default = f"--{option.name.replace('_', '-')}", getattr(defaults, option.name)
+        parser.add_argument(flag, type=type(default), default=default, help=f"of that subnet ({default})")
     parser.add_argument(
         "--fund",
         type=_funding,

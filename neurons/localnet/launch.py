@@ -59,9 +59,8 @@ class LocalNet:
         self._port = port
         self._log = log if log is not None else state and state.with_name(state.name + ".log")
         self._arguments = ["--block-time", str(block_time_s), "--owner", owner]
-        self._arguments += ["--tempo", str(chosen.tempo)]
-        self._arguments += ["--weights-rate-limit", str(chosen.weights_rate_limit)]
-        self._arguments += ["--stake-threshold", str(chosen.stake_threshold_tao)]
+        for name, value in asdict(chosen).items():
+            self._arguments += [f"--{name.replace('_', '-')}", str(value)]
         if state is not None:
             self._arguments += ["--state", str(state)]
         if netuid is not None:

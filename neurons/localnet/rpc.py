@@ -53,7 +53,6 @@ class _Connection:
     notices: asyncio.Queue[dict[str, Any]] = field(default_factory=lambda: asyncio.Queue(_NOTICES_BOUND))
     heads: dict[str, str] = field(default_factory=dict)
     """Method of the notices by subscription id."""
-    overrun: bool = False
 
     def notify(self, method: str, subscription: str, result: object) -> None:
         params = {"subscription": subscription, "result": result}
@@ -61,7 +60,6 @@ class _Connection:
             self.notices.put_nowait({"jsonrpc": "2.0", "method": method, "params": params})
         except asyncio.QueueFull:
             # A subscriber that misses a block must not go on as if it had not: it is disconnected instead.
-            self.overrun = True
             self.socket.transport.abort()
 
 

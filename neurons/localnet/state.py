@@ -18,7 +18,6 @@ from typing import Any, Protocol
 from neurons.localnet.codec import Codec
 
 HISTORY_BLOCKS = 4096
-_PRUNE_EVERY = 512
 _LOCK_DEADLINE_S = 15.0
 _LAYOUT = "1"
 
@@ -113,13 +112,22 @@ class Draft(View):
 class Ledger:
     """The file. Use from one thread. `path` None keeps everything in memory.
 
-    Raises StateInUse when another process has the file, ValueError when it is of another layout.
+    Raises StateInUse when another node still has the file after `lock_deadline_s`, ValueError when it is of
+    another layout.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(
+        self,
+        path: Path | None,
+        *,
+        history_blocks: int = HISTORY_BLOCKS,
+        lock_deadline_s: float = _LOCK_DEADLINE_S,
+    ) -> None:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-        self._db = sqlite3.connect(path or ":memory:", timeout=_LOCK_DEADLINE_S, isolation_level=None)
+        self._history_blocks = history_blocks
+        self._prune_every = max(1, history_blocks // 8)
+        self._db = sqlite3.connect(path or ":memory:", timeout=lock_deadline_s, isolation_level=None)
         try:
             # Held until close: two nodes on one file would each grow a chain of their own.
             self._db.execute("PRAGMA locking_mode=EXCLUSIVE")
@@ -167,8 +175,8 @@ class Ledger:
                 "INSERT INTO storage VALUES (?, ?, ?)",
                 ((key, block.number, value) for key, value in changes.items()),
             )
-            if block.number % _PRUNE_EVERY == 0:
-                self._prune(block.number - HISTORY_BLOCKS)
+            if block.number % self._prune_every == 0:
+                self._prune(block.number - self._history_blocks)
         except BaseException:
             self._db.execute("ROLLBACK")
             raise
@@ -203,7 +211,7 @@ class Ledger:
         """Storage as it was after a block. Raises StateDiscarded when that is too long ago."""
         if number == newest:
             return self
-        if number <= newest - HISTORY_BLOCKS:
+        if number <= newest - self._history_blocks:
             raise StateDiscarded(f"state of block {number} is no longer kept")
         return _Past(self._db, number)
 
