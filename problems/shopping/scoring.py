@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from problems.environment import Attempt, AttemptStep, Outcome, RuleFailure
+from problems.environment import Attempt, AttemptStep, Outcome, RuleFailure, ToolUse
 from problems.problem import AnsweredProblem
 from problems.shopping.product import Product, Text, Texts
 from problems.shopping.similarity import TitleSimilarity
@@ -199,6 +199,13 @@ def score(problem: AnsweredProblem, attempt: Attempt, lookup: Lookup, similarity
         solved = solved and passed
         failures += [failure] if failure else []
     return Outcome(components, solved, scorer_name(similarity), tuple(failures))
+
+
+def intended_attempt(problem: AnsweredProblem) -> Attempt:
+    """The attempt that recommends exactly the targets: what a certified problem must take as solved."""
+    ids = ",".join(target.product_id for target in read_answer(problem).reward)
+    uses = (ToolUse("recommend_product", {"product_ids": ids}), ToolUse("terminate", {"status": "success"}))
+    return Attempt(tuple(AttemptStep((use,), reasoning="intended", timestamp_ms=1.0) for use in uses))
 
 
 def read_answer(problem: AnsweredProblem) -> ShoppingAnswer:

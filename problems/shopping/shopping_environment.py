@@ -8,9 +8,10 @@ from typing import Any
 from problems.environment import Attempt, Outcome, ToolReply, ToolSpec, ToolUse
 from problems.problem import AnsweredProblem, Problem
 from problems.shopping import scoring
+from problems.shopping.arguments import BadArgument, canonicalise
 from problems.shopping.catalog import Catalog, Filters, Product
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
-from problems.shopping.tools import TOOLS, BadArgument, canonicalise
+from problems.shopping.tools import TOOLS
 
 NAME = "shopping"
 
