@@ -17,7 +17,11 @@ DRAW = "draw-1"
 """Enters every hash; changes with the way of drawing."""
 
 
-class PoolTooSmall(Exception):
+class RotationError(Exception):
+    """A hidden set cannot be drawn."""
+
+
+class PoolTooSmall(RotationError):
     """The pool has not enough leak clusters for the draw; the message says where and how many."""
 
 
