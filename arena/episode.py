@@ -147,6 +147,10 @@ async def _verdict(
         return Unscored(recorder.fault)
     if ended.reason == "setup_error":
         return Unscored(f"sandbox: {ended.detail}")
+    if not recorder.began:
+        return Unscored(
+            f"the agent was never started: {_last_words(ended) if _crashed(ended) else ended.reason}"
+        )
     try:
         async with asyncio.timeout(SCORING_TIMEOUT_S):
             answered, outcome = await asyncio.to_thread(_score, problem, environment, events)

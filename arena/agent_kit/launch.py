@@ -1,15 +1,14 @@
 """The agent's launcher inside the sandbox: connect, load the agent, run it, pass on what it returns.
 
-    python -I -B launch.py [AGENT_FILE]
+    python -I -B /.../agent_kit/launch.py [AGENT_FILE]
 
-Reads ARENA_SOCKET (the recorder), ARENA_KIT (this folder), ARENA_PACKAGES (folders with packages, separated
-like PATH) and, when no file is named, ARENA_AGENT. Sets OPENAI_BASE_URL and OPENAI_API_KEY, so that the
-`openai` package works unchanged. Exits with 1 and a traceback when the agent raises.
+Reads ARENA_SOCKET (the recorder), ARENA_PACKAGES (folders with packages, separated like PATH) and, when no
+file is named, ARENA_AGENT; the kit is the folder this file lies in. Sets OPENAI_BASE_URL and OPENAI_API_KEY,
+so that the `openai` package works unchanged. Exits with 1 and a traceback when the agent raises.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import types
@@ -22,12 +21,16 @@ MAX_CLAIM = 60_000
 def main() -> int:
     """Run the agent; its exit code."""
     agent_path = sys.argv[1] if len(sys.argv) > 1 else os.environ["ARENA_AGENT"]
-    kit = load_kit(os.environ.get("ARENA_KIT") or os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120 - pathlib would slow the start
-    sys.path[:0] = [folder for folder in os.environ.get("ARENA_PACKAGES", "").split(os.pathsep) if folder]
+    packages = os.environ.get("ARENA_PACKAGES", "").split(os.pathsep)
+    # At the end, so that nothing in them can stand before the standard library.
+    sys.path += [__file__.rsplit("/", 2)[0], *(folder for folder in packages if folder)]
+    import agent_kit as kit  # type: ignore[import-not-found]  # there once its folder is on sys.path
+
     sys.argv = [agent_path]
     socket_path = os.environ["ARENA_SOCKET"]
-    kit.problem, kit.tools, kit.llm, connection = kit.connect(socket_path)
     open_port(socket_path)
+    # The recorder takes this request as the sign that all is in place: the agent comes right after it.
+    kit.problem, kit.tools, kit.llm, connection = kit.connect(socket_path)
     try:
         claim = run(agent_path, kit)
     except SystemExit as end:
@@ -40,21 +43,6 @@ def main() -> int:
     if claim is not None:
         make_claim(connection, claim)
     return 0
-
-
-def load_kit(folder: str) -> Any:
-    """The kit as the package `agent_kit`, whatever its folder is called here."""
-    spec = importlib.util.spec_from_file_location(
-        "agent_kit",
-        folder + "/__init__.py",
-        submodule_search_locations=[folder],
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    kit = importlib.util.module_from_spec(spec)
-    sys.modules["agent_kit"] = kit
-    spec.loader.exec_module(kit)
-    return kit
 
 
 def open_port(socket_path: str) -> None:

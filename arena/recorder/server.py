@@ -56,6 +56,8 @@ class Recorder:
         self._tool_desk = ToolDesk(self._witness, environment)
         self._model_desk = ModelDesk(self._witness, environment, upstream, seed)
         self._turns = asyncio.Semaphore(budget.concurrent_requests)
+        self.began = False
+        """Whether anyone asked for the problem: until then no line of the agent's can have run."""
         self._claim: Any = None
         self._claimed = False
         self._witness.record(
@@ -149,6 +151,7 @@ class Recorder:
     async def _route(self, request: Request) -> Response:
         match request.method, request.path.split("/")[1:]:
             case "GET", ["problem"]:
+                self.began = True
                 return json_response(200, {"problem": self._problem, "tools": self._tools})
             case "GET", ["v1", "models"]:
                 return self._model_desk.models()

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import openai
 import pytest
+from pydantic import SecretStr
 
 from arena.agent_kit.client import Llm, ModelError, Problem, ToolError, Tools, connect
 from arena.recorder.budget import Budget
@@ -295,6 +296,23 @@ async def test_a_provider_that_keeps_failing_is_not_asked_forever(
             with pytest.raises(ModelError, match="provider failed"):
                 await in_thread(llm.chat, tell(status=401))
     assert len(puppet.requests) == 2
+
+
+async def test_a_call_that_the_provider_was_failing_when_the_episode_ended_is_its_fault(
+    short_folder: Path, puppet: Puppet
+) -> None:
+    stubborn = Upstream(puppet.base_url, SecretStr(KEY), ("puppet-1",), retries=100, pause_s=0.01)
+    async with serving(short_folder, stubborn) as (recorder, path):
+        _, _, llm = await kit(path)
+        asking = asyncio.create_task(in_thread(llm.chat, tell(status=503)))
+        async with asyncio.timeout(10):
+            while len(puppet.requests) < 2:  # the second is sent once the first has failed
+                await asyncio.sleep(0.01)
+    with pytest.raises(ConnectionError):
+        await asking
+    await stubborn.aclose()
+    assert recorder.provider_fault is not None
+    assert bodies(recorder, "model_call")[0]["error"]["kind"] == "provider"
 
 
 async def test_the_key_reaches_the_provider_and_nothing_else(
