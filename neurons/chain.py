@@ -1,7 +1,8 @@
 """The chain, as the rest of the program sees it: the only module that calls the Bittensor SDK for it.
 
-Whatever the SDK raises becomes one of the three errors of `neurons.chain_types`. Nothing here reports a success
-that was not read back: a submission whose fate is unknown is looked for on the chain before it is tried again.
+Whatever the SDK raises becomes one of the three errors of `neurons.chain_types`. Nothing here reports a
+success that was not read back: a submission whose fate is unknown is looked for on the chain before it is
+tried again.
 """
 
 from __future__ import annotations
