@@ -1,0 +1,53 @@
+"""The model drives: this script carries out exactly the tool calls that the model emits, and nothing else."""
+
+import json
+from typing import Any
+
+from agent_kit import Llm, Problem, ToolError, Tools  # type: ignore[import-not-found]
+
+MODEL = "default"
+MAX_TURNS = 32
+MAX_NUDGES = 2
+
+SYSTEM = """You are a careful shopper. Work with the tools until the request is fulfilled.
+
+1. Read the request: what is wanted, and each constraint (attributes, price, services, shop, budget, voucher).
+2. Search with find_product, using its price, service and shop_id filters where they help.
+3. View the closest candidates with view_product_information. Titles do not tell everything.
+4. Compare at least two candidates by what the results say, and state why one is better.
+5. Before you answer, check every constraint again and redo the sums of a budget.
+6. Answer once with recommend_product, ids in the order in which products were asked for, then terminate.
+"""
+NUDGE = "Please go on with a tool call. When you have recommended, call terminate."
+
+
+def solve(problem: Problem, tools: Tools, llm: Llm) -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": problem.query},
+    ]
+    nudges = 0
+    for _ in range(MAX_TURNS):
+        message = llm.chat(messages, tools=tools.specs, model=MODEL)
+        messages.append(message)
+        calls = message.get("tool_calls") or []
+        for call in calls:
+            messages.append(carry_out(tools, call))
+            if call["function"]["name"] == "terminate":
+                return
+        if not calls:
+            if nudges == MAX_NUDGES:
+                return
+            nudges += 1
+            messages.append({"role": "user", "content": NUDGE})
+
+
+def carry_out(tools: Tools, call: dict[str, Any]) -> dict[str, Any]:
+    """The tool message that answers a call of the model, be it a result or a refusal to learn from."""
+    function = call["function"]
+    try:
+        content = tools.call(function["name"], function["arguments"])
+    except ToolError as error:
+        content = {"error": str(error)}
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return {"role": "tool", "tool_call_id": call["id"], "content": text}
