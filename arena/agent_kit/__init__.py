@@ -8,9 +8,11 @@ Only the standard library is used, and as little of it as will do, because every
 
 from __future__ import annotations
 
-from typing import Any
-
 from .client import Llm, ModelError, Problem, ToolError, Tools, connect
+
+TYPE_CHECKING = False  # `typing` itself costs more time than all else that is imported here
+if TYPE_CHECKING:
+    from typing import Any
 
 __all__ = ["Llm", "ModelError", "Problem", "ToolError", "Tools", "connect", "llm", "problem", "tools"]
 

@@ -12,7 +12,10 @@ from __future__ import annotations
 import os
 import sys
 import types
-from typing import Any
+
+TYPE_CHECKING = False  # `typing` itself costs more time than all else that is imported here
+if TYPE_CHECKING:
+    from typing import Any
 
 MAX_CLAIM = 60_000
 """Characters of JSON. A larger return value is not worth a claim."""

@@ -23,6 +23,7 @@ class Puppet:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.keys: set[str] = set()
+        self._arrived = threading.Condition()
         self._app = FastAPI()
         self._app.post("/v1/chat/completions")(self._answer)
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -38,9 +39,16 @@ class Puppet:
         self._server.should_exit = True
         self._thread.join()
 
+    def wait_for_requests(self, count: int) -> None:
+        """Block until that many requests have come."""
+        with self._arrived:
+            assert self._arrived.wait_for(lambda: len(self.requests) >= count, timeout=20)
+
     async def _answer(self, request: Request) -> Response:
         body = await request.json()
-        self.requests.append(body)
+        with self._arrived:
+            self.requests.append(body)
+            self._arrived.notify_all()
         self.keys.add(request.headers["authorization"])
         order = json.loads(body["messages"][-1]["content"])
         failed = sum(1 for earlier in self.requests[:-1] if earlier["messages"] == body["messages"])

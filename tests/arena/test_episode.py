@@ -13,7 +13,7 @@ import pytest
 from arena.episode import EpisodeRecord, play
 from arena.recorder.budget import Budget
 from arena.recorder.upstream import Upstream
-from arena.sandbox.sandbox import PYTHON, Exit, Job, Limits
+from arena.sandbox.sandbox import PYTHON, Exit, Job, Limits, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import StagedPython, stage
 from arena.sandbox.subprocess_backend import SubprocessSandbox
 from arena.verdict import Failed, Solved, Unscored
@@ -48,7 +48,7 @@ def sandbox(staged: StagedPython) -> SubprocessSandbox:
 class Player:
     """Plays agents in the ledger world."""
 
-    def __init__(self, sandbox: SubprocessSandbox, upstream: Upstream, root: Path) -> None:
+    def __init__(self, sandbox: Sandbox, upstream: Upstream, root: Path) -> None:
         self.sandbox, self.upstream, self.root = sandbox, upstream, root
 
     async def __call__(
@@ -273,3 +273,23 @@ async def test_sixteen_episodes_at_once_keep_their_records_apart(
         assert first["canonical"] == {"amount": slot}
         assert record.events[0].body["episode_id"] == f"e{slot}"
         assert sum(event.kind == "model_call" for event in record.events) == 1
+
+
+async def test_an_episode_is_solved_inside_the_real_sandbox(
+    staged: StagedPython, upstream: Upstream, open_folder: Path
+) -> None:
+    try:
+        contained = await choose(staged)
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    order = say('<tool_call>{"name": "answer", "arguments": {"total": "42"}}</tool_call>')
+    record = await Player(contained, upstream, open_folder)(
+        "def solve(problem, tools, llm):\n"
+        "    from openai import OpenAI\n"
+        f"    OpenAI().chat.completions.create(model='default', messages={order!r})\n"
+        "    tools.answer(total=42)\n"
+        "    tools.finish()\n"
+    )
+    assert isinstance(record.verdict, Solved), record.exit
+    assert counts(record.events).model_emitted == 1
+    assert record.exit.leftovers == 0

@@ -229,10 +229,10 @@ async def test_completion_length_is_clamped_to_what_is_left(
 async def test_a_flood_of_refusals_is_counted_rather_than_logged(
     short_folder: Path, upstream: Upstream
 ) -> None:
-    async with serving(short_folder, upstream, Budget(logged_refusals=3)) as (recorder, path):
-        async with http_client(path) as http:
-            for _ in range(10):
-                await http.get("/secret")
+    budget = Budget(logged_refusals=3)
+    async with serving(short_folder, upstream, budget) as (recorder, path), http_client(path) as http:
+        for _ in range(10):
+            await http.get("/secret")
     recorder.close("exit", "")
     assert len(bodies(recorder, "refused")) == 3
     assert bodies(recorder, "ended")[0]["unlogged_refusals"] == 7
@@ -305,9 +305,7 @@ async def test_a_call_that_the_provider_was_failing_when_the_episode_ended_is_it
     async with serving(short_folder, stubborn) as (recorder, path):
         _, _, llm = await kit(path)
         asking = asyncio.create_task(in_thread(llm.chat, tell(status=503)))
-        async with asyncio.timeout(10):
-            while len(puppet.requests) < 2:  # the second is sent once the first has failed
-                await asyncio.sleep(0.01)
+        await in_thread(puppet.wait_for_requests, 2)  # the second is sent once the first has failed
     with pytest.raises(ConnectionError):
         await asking
     await stubborn.aclose()
