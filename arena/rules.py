@@ -32,34 +32,39 @@ class _Section(BaseModel):
 
 
 class SandboxRules(_Section):
-    """What one episode may use of the machine. The same for every agent, or scores could not be compared."""
+    """What one episode may use of the machine. The same for every agent, or scores could not be compared.
+
+    The fields are those of `arena.sandbox.sandbox.Limits`.
+    """
 
     wall_s: Seconds = 300.0
-    """Time of an episode from its start to its end."""
+    """Time from the agent's first instruction to its end."""
     cpu_s: Seconds = 120.0
     """CPU time of all its processes: an agent's work is to ask a model, which costs none."""
     memory_bytes: Count = 1 << 30
     processes: Count = 64
-    open_files: Count = 256
-    scratch_bytes: Count = 64 << 20
+    file_bytes: Annotated[int, Field(ge=0)] = 16 << 20
+    work_bytes: Count = 64 << 20
     """Size of the writable folder, which dies with the episode."""
     output_bytes: Count = 64 << 10
-    """How much of what the agent prints is kept. It is a claim, never evidence."""
+    """How much the agent may print. It is a claim, never evidence."""
+    open_files: Count = 256
 
 
 class BudgetRules(_Section):
-    """What one episode may spend through its recorder."""
+    """What one episode may spend through its recorder. The fields are those of `recorder.budget.Budget`."""
 
-    model_calls: Count = 40
-    tool_calls: Count = 80
-    prompt_tokens: Count = 400_000
-    completion_tokens: Count = 40_000
-    request_bytes: Count = 1 << 20
+    model_calls: Count = 64
+    """A task takes a good agent 5 to 20."""
+    tool_calls: Count = 128
+    prompt_tokens: Count = 1_000_000
+    """A context of 16,000 tokens at each of those calls."""
+    completion_tokens: Count = 100_000
+    completion_tokens_per_call: Count = 8_192
+    body_bytes: Count = 1 << 20
     """Size of one request to the recorder."""
-    model_call_s: Seconds = 120.0
-    """Deadline of one model call, its retries at the provider included."""
-    tool_call_s: Seconds = 20.0
-    """Deadline of one tool call."""
+    total_bytes: Count = 64 << 20
+    """Of all its requests together: it bounds what is stored."""
 
 
 class PayoutRules(_Section):
@@ -107,8 +112,8 @@ class Rules(_Section):
     """Problems of the public suite that qualifying plays."""
     drawn_size: Count = 60
     """Problems of a hidden draw."""
-    quota: dict[str, Share] = Field(default_factory=dict)
-    """Share of the draw by category; empty: as the pool has them."""
+    quota: dict[str, Count] = Field(default_factory=dict)
+    """Problems of the draw by category; empty: the categories share evenly, as far as the pool has them."""
     repeats: Count = 1
     """How often each agent plays each problem; a problem's score is the mean."""
 
@@ -128,6 +133,8 @@ class Rules(_Section):
     """A worker that was silent this long has lost its episode."""
     heartbeat_s: Seconds = 10.0
     """How often a worker renews its lease."""
+    overrun_s: Seconds = 180.0
+    """What an episode may take beyond its wall time, to be set up, scored and torn down."""
     outage_after: Count = 3
     """Unscored episodes in a row after which a worker probes with one episode at a time."""
     outage_pause_s: Seconds = 5.0
@@ -165,8 +172,10 @@ class Rules(_Section):
             )
         if self.max_leases < self.max_attempts:
             raise ValueError("max_leases must be at least max_attempts: every attempt takes a lease")
-        if self.quota and sum(exact(s) for s in self.quota.values()) != 1:
-            raise ValueError(f"the shares of quota must add up to 1: {self.quota}")
+        if self.quota and sum(self.quota.values()) != self.drawn_size:
+            raise ValueError(
+                f"quota adds up to {sum(self.quota.values())}, not to drawn_size {self.drawn_size}"
+            )
         return self
 
     @classmethod

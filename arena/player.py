@@ -1,0 +1,54 @@
+"""Plays the episodes of a worker for real: in a sandbox, under a recorder, against a model provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from arena.episode import EpisodeRecord, play
+from arena.recorder.budget import Budget
+from arena.recorder.upstream import Upstream
+from arena.rules import Rules
+from arena.sandbox.sandbox import Limits, Sandbox
+from arena.worker import Assignment
+from problems.environment import Environment
+
+
+class SandboxedPlayer:
+    """A `Player`: each episode in its slot of the sandbox, with the limits and the budget of the rules."""
+
+    def __init__(
+        self,
+        environments: Mapping[str, Environment],
+        sandbox: Sandbox,
+        upstream: Upstream,
+        rules: Rules,
+        *,
+        socket_root: Path,
+        first_slot: int = 0,
+    ) -> None:
+        """`environments` is by suite id. `first_slot` keeps the slots of several workers on a host apart."""
+        self._environments = environments
+        self._sandbox = sandbox
+        self._upstream = upstream
+        self._limits = Limits(**rules.sandbox.model_dump())
+        self._budget = Budget(**rules.budget.model_dump())
+        self._socket_root = socket_root
+        self._first_slot = first_slot
+
+    async def play(self, assignment: Assignment, slot: int) -> EpisodeRecord:
+        """Play it. Raises KeyError for a suite without an environment: lease only what can be played."""
+        leased = assignment.leased
+        return await play(
+            episode_id=str(leased.episode_id),
+            source=assignment.source,
+            problem=assignment.problem,
+            environment=self._environments[leased.suite_id],
+            sandbox=self._sandbox,
+            limits=self._limits,
+            slot=self._first_slot + slot,
+            upstream=self._upstream,
+            budget=self._budget,
+            seed=leased.seed,
+            socket_root=self._socket_root,
+        )

@@ -1,0 +1,372 @@
+"""The life of a race: qualifying, drawing, racing, judging, settled; or void, when it could not be fair.
+
+All of its state is in the database. `advance` looks at it and does the next thing, in one transaction with
+the race's row locked: it can be called at any time, by any number of processes, and after a kill at any
+point, and does each thing once. A race runs by the rules that it was opened with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from arena.draws import draw_problems
+from arena.race_records import (
+    PhaseResults,
+    Standing,
+    locked,
+    phase_results,
+    queue_episodes,
+    race_inputs,
+    reigning,
+    standings,
+)
+from arena.rules import Rules
+from arena.scoring import Scores, score_agents
+from arena.settlement import Settlement, Voided, settle, void_reason
+from problems.rotation import PoolTooSmall
+from storage import traces
+from storage.database import Database
+from storage.tables import Entrant, Exposure, Race, Reign, Submission, Suite, SuiteProblem
+from storage.traces import StoredTrace, TraceQuery
+
+_log = logging.getLogger(__name__)
+
+QUALIFYING = "qualifying"
+RACE = "race"
+"""The two phases of episodes."""
+OVER = frozenset({"settled", "void"})
+"""States that a race does not leave."""
+
+_OPENING_LOCK = 0x6F70656E
+"""Key of the advisory lock under which a race is opened: "open" in ASCII."""
+_BLOCK_DEADLINE_S = 60.0
+
+
+class BlockSource(Protocol):
+    """The chain's blocks, which nobody can foresee."""
+
+    async def first_block_at_or_after(self, when: datetime) -> tuple[int, str] | None:
+        """Number and hash of the first block at or after `when`; None when there is none yet."""
+
+
+class EntryClosed(Exception):
+    """The race takes no more entrants; the next one will."""
+
+
+class RaceEngine:
+    """Opens races, takes entrants, and moves races forward."""
+
+    def __init__(
+        self,
+        database: Database,
+        rules: Rules,
+        *,
+        clock: Callable[[], datetime],
+        blocks: BlockSource,
+        judge_pending: Callable[[], Awaitable[object]],
+        accepts_into_corpus: Callable[[StoredTrace], bool],
+    ) -> None:
+        """`judge_pending` judges some of what waits in the store; `accepts_into_corpus` says which traces
+        earn credit. `clock` gives aware UTC datetimes.
+        """
+        self._database = database
+        self._rules = rules
+        self._clock = clock
+        self._blocks = blocks
+        self._judge_pending = judge_pending
+        self._accepts = accepts_into_corpus
+
+    async def open_race(
+        self,
+        public_suite_id: str,
+        pool_suite_id: str,
+        *,
+        founding_champion: UUID | None = None,
+        boundary_at: datetime | None = None,
+    ) -> UUID:
+        """Open a race and return its id; with one still running, return that one's.
+
+        The champion is carried over from the last promotion; before the first, `founding_champion` (an
+        accepted submission, a baseline say) holds the top. Entry closes at `boundary_at`; with None, when
+        everybody who entered has qualified. Raises LookupError when a suite is not stored.
+        """
+        async with self._database.session() as session:
+            await session.execute(select(func.pg_advisory_xact_lock(_OPENING_LOCK)))
+            running = await session.scalar(select(Race.id).where(Race.state.not_in(OVER)).limit(1))
+            if running is not None:
+                return running
+            for suite_id in (public_suite_id, pool_suite_id):
+                if await session.get(Suite, suite_id) is None:
+                    raise LookupError(f"suite {suite_id} is not stored; store it before opening a race")
+            last = await session.scalar(select(func.max(Race.number)))
+            champion = await reigning(session) or founding_champion
+            race = Race(
+                number=(last or 0) + 1,
+                state="qualifying",
+                rules=self._rules.model_dump(mode="json"),
+                rules_hash=self._rules.rules_hash,
+                public_suite_id=public_suite_id,
+                pool_suite_id=pool_suite_id,
+                champion_id=champion,
+                opened_at=self._clock(),
+                boundary_at=boundary_at,
+            )
+            session.add(race)
+            await session.flush()
+            if champion is not None:
+                await _add_entrants(session, race, {champion: "champion"}, self._clock())
+            return race.id
+
+    async def enter(self, race_id: UUID, submissions: Sequence[UUID] | None = None) -> list[UUID]:
+        """Enter accepted submissions and queue their qualifying; return those that are new in the race.
+
+        With None, every hotkey's latest accepted submission is entered. A hotkey has one challenger in a
+        race; a second one waits for the next race. Raises EntryClosed after the boundary.
+        """
+        async with self._database.session() as session:
+            race = await locked(session, race_id)
+            if race.state != "qualifying" or (race.boundary_at and self._clock() >= race.boundary_at):
+                raise EntryClosed(f"race {race.number} takes no more entrants; enter the next one")
+            present = await standings(session, race_id)
+            taken = {s.submission.hotkey for s in present if s.entrant.role != "champion"}
+            entered = {s.submission.id for s in present}
+            new: list[UUID] = []
+            for submission in await _candidates(session, submissions):
+                if submission.hotkey not in taken and submission.id not in entered:
+                    taken.add(submission.hotkey)
+                    new.append(submission.id)
+            await _add_entrants(session, race, dict.fromkeys(new), self._clock())
+            return new
+
+    async def advance(self, race_id: UUID) -> str:
+        """Do whatever the race is ready for, and return the state it is then in.
+
+        Raises what the database or the judge's outage raises; calling again goes on from there.
+        """
+        state = await self._state(race_id)
+        match state:
+            case "qualifying":
+                await self._finish_qualifying(race_id)
+            case "drawing":
+                await self._draw(race_id)
+            case "racing":
+                await self._finish_racing(race_id)
+            case "judging":
+                await self._settle(race_id)
+        return await self._state(race_id)
+
+    async def _state(self, race_id: UUID) -> str:
+        async with self._database.session() as session:
+            state = await session.scalar(select(Race.state).where(Race.id == race_id))
+        if state is None:
+            raise LookupError(f"there is no race {race_id}")
+        return state
+
+    async def _judge(self, race_id: UUID, phase: str) -> bool:
+        """Whether a phase is played and judged; lets the judge work when only it is missing."""
+        async with self._database.session() as session:
+            found = await phase_results(session, race_id, phase)
+        if found.unplayed:
+            return False
+        if found.unjudged:
+            try:
+                async with asyncio.timeout(self._rules.judge_deadline_s):
+                    await self._judge_pending()
+            except TimeoutError:
+                _log.warning(
+                    "the judge is not done after %.0f s; going on later", self._rules.judge_deadline_s
+                )
+            async with self._database.session() as session:
+                found = await phase_results(session, race_id, phase)
+        return found.complete
+
+    async def _finish_qualifying(self, race_id: UUID) -> None:
+        if not await self._judge(race_id, QUALIFYING):
+            return
+        async with self._database.session() as session:
+            race = await locked(session, race_id)
+            now = self._clock()
+            if race.state != "qualifying" or (race.boundary_at is not None and now < race.boundary_at):
+                return
+            entrants = await standings(session, race_id)
+            challengers = [s for s in entrants if s.entrant.role != "champion"]
+            found = await phase_results(session, race_id, QUALIFYING)
+            if not found.complete or (not challengers and race.boundary_at is None):
+                return  # somebody entered in the meantime, or nobody has yet
+            race.boundary_at = race.boundary_at or now
+            rules = Rules.load(race.rules)
+            scores = _scores(found, entrants, rules)
+            reason = "nobody entered" if not entrants else void_reason(scores, rules.void_share)
+            if reason is not None:
+                self._void(race, f"qualifying: {reason}")
+                return
+            _qualify(entrants, scores, rules)
+            race.state = "drawing"
+
+    async def _draw(self, race_id: UUID) -> None:
+        async with self._database.session() as session:
+            race = await session.get_one(Race, race_id)
+            boundary_at = race.boundary_at
+        if boundary_at is None:
+            raise RuntimeError(f"race {race_id} is drawing without a boundary")
+        async with asyncio.timeout(_BLOCK_DEADLINE_S):
+            block = await self._blocks.first_block_at_or_after(boundary_at)
+        if block is None:
+            return
+        async with self._database.session() as session:
+            race = await locked(session, race_id)
+            if race.state != "drawing":
+                return
+            rules = Rules.load(race.rules)
+            race.draw_block, race.draw_block_hash = block
+            try:
+                drawn = await draw_problems(session, race, block_hash=block[1], rules=rules)
+            except PoolTooSmall as error:
+                self._void(race, f"drawing: {error}")
+                return
+            race.drawn = list(drawn)
+            entrants = [s for s in await standings(session, race_id) if s.entrant.role is not None]
+            await queue_episodes(
+                session,
+                race,
+                phase=RACE,
+                suite_id=race.pool_suite_id,
+                problem_ids=drawn,
+                submissions=[s.submission.id for s in entrants],
+                repeats=rules.repeats,
+                now=self._clock(),
+            )
+            await _expose(session, race, race.pool_suite_id, drawn)
+            race.state = "racing"
+
+    async def _finish_racing(self, race_id: UUID) -> None:
+        async with self._database.session() as session:
+            race = await locked(session, race_id)
+            if race.state != "racing":
+                return
+            if not (await phase_results(session, race_id, RACE)).unplayed:
+                race.state = "judging"
+
+    async def _settle(self, race_id: UUID) -> None:
+        if not await self._judge(race_id, RACE):
+            return
+        credits = await self.credits(race_id)
+        async with self._database.session() as session:
+            race = await locked(session, race_id)
+            if race.state != "judging":
+                return
+            settled = settle(await race_inputs(session, race, credits))
+            if isinstance(settled, Voided):
+                self._void(race, settled.reason)
+                return
+            self._crown(session, race, settled)
+            race.settlement = settled.to_json()
+            race.settled_at = self._clock()
+            race.state = "settled"
+
+    async def credits(self, race_id: UUID) -> dict[str, int]:
+        """Traces of a race that the corpus accepts, by hotkey; qualifying counts as much as racing."""
+        counts: dict[str, int] = {}
+        async for trace in traces.stream(self._database, TraceQuery(race_id=race_id)):
+            if self._accepts(trace):
+                counts[trace.hotkey] = counts.get(trace.hotkey, 0) + 1
+        return counts
+
+    def _crown(self, session: AsyncSession, race: Race, settled: Settlement) -> None:
+        if settled.promotion.promoted and settled.promotion.champion is not None:
+            session.add(
+                Reign(
+                    race_id=race.id,
+                    submission_id=UUID(settled.promotion.champion),
+                    began_at=race.boundary_at or self._clock(),
+                )
+            )
+
+    def _void(self, race: Race, reason: str) -> None:
+        _log.warning("race %d is void: %s", race.number, reason)
+        race.state = "void"
+        race.void_reason = reason
+        race.settled_at = self._clock()
+
+
+async def _candidates(session: AsyncSession, submissions: Sequence[UUID] | None) -> Sequence[Submission]:
+    accepted = select(Submission).where(Submission.state == "accepted")
+    if submissions is not None:
+        chosen = accepted.where(Submission.id.in_(submissions)).order_by(
+            Submission.submitted_at.desc(), Submission.id
+        )
+    else:
+        chosen = accepted.order_by(Submission.submitted_at.desc(), Submission.id)
+    return (await session.scalars(chosen)).all()
+
+
+async def _add_entrants(
+    session: AsyncSession, race: Race, roles: dict[UUID, str | None], now: datetime
+) -> None:
+    """Add entrants and queue their qualifying."""
+    if not roles:
+        return
+    rules = Rules.load(race.rules)
+    session.add_all(Entrant(race_id=race.id, submission_id=s, role=role) for s, role in roles.items())
+    await session.flush()
+    public = await session.scalars(
+        select(SuiteProblem.problem_id)
+        .where(SuiteProblem.suite_id == race.public_suite_id)
+        .order_by(SuiteProblem.position)
+        .limit(rules.public_size)
+    )
+    problem_ids = public.all()
+    await queue_episodes(
+        session,
+        race,
+        phase=QUALIFYING,
+        suite_id=race.public_suite_id,
+        problem_ids=problem_ids,
+        submissions=list(roles),
+        repeats=rules.repeats,
+        now=now,
+    )
+    await _expose(session, race, race.public_suite_id, problem_ids)
+
+
+async def _expose(session: AsyncSession, race: Race, suite_id: str, problem_ids: Sequence[str]) -> None:
+    """Record that agents see these problems in this race."""
+    clusters = await session.scalars(
+        select(SuiteProblem.cluster_id)
+        .distinct()
+        .where(SuiteProblem.suite_id == suite_id, SuiteProblem.problem_id.in_(problem_ids))
+    )
+    rows = [{"race_id": race.id, "cluster_id": cluster} for cluster in clusters]
+    if rows:
+        await session.execute(insert(Exposure).values(rows).on_conflict_do_nothing())
+
+
+def _scores(found: PhaseResults, entrants: Sequence[Standing], rules: Rules) -> Scores:
+    agents = [str(s.submission.id) for s in entrants]
+    return score_agents(found.results, agents, agency_floor=rules.agency_floor)
+
+
+def _qualify(entrants: Sequence[Standing], scores: Scores, rules: Rules) -> None:
+    """Write the qualifying scores, and make challengers of the best who reach the champion's share."""
+    for standing in entrants:
+        standing.entrant.qualifying_score = scores.agents[str(standing.submission.id)].score
+    reigning_score = next(
+        (s.entrant.qualifying_score or 0.0 for s in entrants if s.entrant.role == "champion"), 0.0
+    )
+    needed = rules.entry_share * reigning_score
+    good = [
+        s for s in entrants if s.entrant.role != "champion" and (s.entrant.qualifying_score or 0.0) >= needed
+    ]
+    # A stable sort: of equal scores the earlier submission enters.
+    good.sort(key=lambda s: -(s.entrant.qualifying_score or 0.0))
+    for standing in good[: rules.max_challengers]:
+        standing.entrant.role = "challenger"

@@ -1,0 +1,111 @@
+"""What a reviewer must be able to trust about a source file: that what runs is what it says.
+
+Run as a script, this is the child process that parses a miner's file: it limits its own memory and CPU time
+first, reads the source from standard input, and writes its findings as JSON. It imports only the standard
+library. The policy is for reviewability, not for safety; safety is the sandbox's.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import resource
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+_DYNAMIC_CODE = frozenset({"exec", "eval", "compile"})
+_MODULES = {
+    "marshal": "encoded-code",
+    "builtins": "dynamic-code",
+    "importlib": "dynamic-import",
+}
+_BUILTINS = frozenset({"builtins", "__builtins__"})
+
+REASONS = {
+    "dynamic-code": "runs code that is not in the file, so it cannot be reviewed",
+    "dynamic-import": "imports by a name that is not in the file, so it cannot be reviewed",
+    "encoded-code": "loads code that a reader cannot read",
+}
+"""Why each rule is there, in words for the miner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A construct that the policy forbids, with its 1-based line."""
+
+    line: int
+    rule: str
+    construct: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unparsable:
+    """The source is not Python that this interpreter can read."""
+
+    line: int | None
+    message: str
+
+
+def inspect(source: str) -> list[Finding] | Unparsable:
+    """Parse `source` and list what is prohibited in it, by line.
+
+    Parsing a hostile file may take all memory or crash the interpreter: call this in a limited child process.
+    """
+    try:
+        tree = ast.parse(source)
+        findings = list(_findings(tree))
+    except SyntaxError as error:
+        return Unparsable(error.lineno, error.msg)
+    except RecursionError:
+        return Unparsable(None, "nested too deeply")
+    except MemoryError:
+        return Unparsable(None, "takes too much memory to parse")
+    except ValueError as error:
+        return Unparsable(None, str(error))
+    return sorted(findings, key=lambda f: (f.line, f.rule, f.construct))
+
+
+def _findings(tree: ast.AST) -> Iterator[Finding]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, lineno=line):
+                if name in _DYNAMIC_CODE:
+                    yield Finding(line, "dynamic-code", name)
+                elif name == "__import__":
+                    yield Finding(line, "dynamic-import", name)
+                elif name == "__builtins__":
+                    yield Finding(line, "dynamic-code", name)
+            case ast.Attribute(attr="__import__", lineno=line):
+                yield Finding(line, "dynamic-import", "__import__")
+            case ast.Attribute(value=ast.Name(id=base), attr=attr, lineno=line) if base in _BUILTINS:
+                if attr in _DYNAMIC_CODE:
+                    yield Finding(line, "dynamic-code", attr)
+            case ast.Import(names=names, lineno=line):
+                for alias in names:
+                    yield from _import(alias.name, line)
+            case ast.ImportFrom(module=str(module), lineno=line):
+                yield from _import(module, line)
+
+
+def _import(module: str, line: int) -> Iterator[Finding]:
+    rule = _MODULES.get(module.partition(".")[0])
+    if rule is not None:
+        yield Finding(line, rule, module)
+
+
+def _main() -> None:
+    memory_bytes, cpu_s = int(sys.argv[1]), int(sys.argv[2])
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))  # the first is SIGXCPU: our parent can tell
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    result = inspect(sys.stdin.buffer.read().decode())
+    if isinstance(result, Unparsable):
+        answer: dict[str, object] = {"unparsable": asdict(result)}
+    else:
+        answer = {"findings": [asdict(finding) for finding in result[:20]]}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    _main()
