@@ -32,7 +32,7 @@ SYNTHESIS = "synthesis-1"
 _TRIES = 40
 """Attempts a problem, before the catalog is said to be too small for it."""
 _REUSE = 0.05
-"""Chance that a target which already stands in a problem may stand in another: variants do occur."""
+"""Share of problems that may use targets which already stand in another: variants do occur."""
 _MIN_TOTAL = 100
 """PHP; a voucher makes no sense on less."""
 
@@ -99,6 +99,8 @@ class _Maker:
     shops: list[str] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
+    made: int = 0
+    repeats: int = 0
 
     def __post_init__(self) -> None:
         for row, product in enumerate(self.catalog):
@@ -151,12 +153,12 @@ class _Maker:
         return self._certified("voucher", picked, rewards, query, voucher)
 
     def _pick(self, rng: Random, among: Sequence[Product], count: int) -> list[Product]:
-        """`count` products of different kinds, unused with few exceptions; fewer when there are none."""
+        """`count` products of different kinds, unused with few exceptions; none when that cannot be had."""
         picked: list[Product] = []
+        used = set() if self.repeats < _REUSE * self.made else self.used
         for _ in range(count * 12):
             product = rng.choice(among)
-            fresh = product.product_id not in self.used or rng.random() < _REUSE
-            if fresh and product.category not in {p.category for p in picked}:
+            if product.product_id not in used and product.category not in {p.category for p in picked}:
                 picked.append(product)
             if len(picked) == count:
                 return picked
@@ -208,6 +210,8 @@ class _Maker:
         answer: Raw = {"reward": raw[0] if category == "product" else raw}
         if voucher is not None:
             answer["voucher"] = voucher.model_dump(mode="json")
+        self.made += 1
+        self.repeats += any(p.product_id in self.used for p in picked)
         self.used |= {p.product_id for p in picked}
         equals = tuple(
             sum(
@@ -216,7 +220,9 @@ class _Maker:
             )
             for product, reward in zip(picked, raw, strict=True)
         )
-        return Certified(answered(category, query, answer, [p.product_id for p in picked]), equals)
+        target_ids = [p.product_id for p in picked]
+        problem = answered(category, query, answer, target_ids, scope=self.catalog.catalog_id)
+        return Certified(problem, equals)
 
     def _reachable(self, noun: str, target: Target) -> bool:
         """Whether a plain search for the words of the constraints shows the target."""
@@ -232,9 +238,14 @@ class _Maker:
         return shops == {picked[0].shop_id}
 
 
-def answered(category: str, query: str, answer: Raw, target_ids: Sequence[str]) -> AnsweredProblem:
-    """A shopping problem with its answer. Its id is made of the query alone."""
-    name = content_id(["shopping", category, query])[:12]
+def answered(
+    category: str, query: str, answer: Raw, target_ids: Sequence[str], *, scope: str = ""
+) -> AnsweredProblem:
+    """A shopping problem with its answer. Its id is made of the query, and of `scope`.
+
+    `scope` keeps the same question about another catalog apart: its id would be the same otherwise.
+    """
+    name = content_id(["shopping", scope, category, query])[:12]
     keys = {f"product:{product_id}" for product_id in target_ids} | {query_key(query)}
     return AnsweredProblem(
         problem=Problem(
