@@ -212,7 +212,7 @@ def create_app(
         """Whether we can answer at all."""
         async with asyncio.timeout(5), database.session() as session:
             await session.execute(text("SELECT 1"))
-        return Health(status="ok")
+        return Health(status="ok", hotkey=validator_hotkey)
 
     return app
 

@@ -83,6 +83,7 @@ class RulesAnswer(_Answer):
 
 
 class Health(_Answer):
-    """Whether this process and its database answer."""
+    """Whether this process and its database answer, and whose it is: the receiver to sign requests for."""
 
     status: str
+    hotkey: str

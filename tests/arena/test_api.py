@@ -254,7 +254,8 @@ async def test_an_unknown_address_is_a_problem_too(client: httpx.AsyncClient) ->
 async def test_rules_are_served_with_their_hash_and_health_answers(client: httpx.AsyncClient) -> None:
     served = (await client.get("/v1/rules")).json()
     assert served["rules_hash"] == Rules.load(served["rules"]).rules_hash == RULES.rules_hash
-    assert (await client.get("/healthz")).json() == {"status": "ok"}
+    health = (await client.get("/healthz")).json()
+    assert health == {"status": "ok", "hotkey": VALIDATOR.ss58_address}
 
 
 async def test_a_race_shows_neither_its_draw_nor_its_scores_before_it_has_settled(
