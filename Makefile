@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-DATA ?= arena-data
+DATA ?=
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt scripts/setup
 	@touch $@
 
 demo: $(READY) ## the whole loop on this machine: chain, miners, race, judge, export, training
-	$(BIN)/arena demo --data-dir $(DATA) $(ARGS)
+	$(BIN)/arena demo $(if $(DATA),--data-dir $(DATA)) $(ARGS)
 
 test: lint ## all tests but the slow ones
 	$(BIN)/pytest -m "not slow" $(ARGS)
@@ -35,5 +35,5 @@ lint: $(READY) ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-clean: ## remove .venv, caches and the demo's data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis $(DATA)
+clean: ## remove .venv, caches and arena-data
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis arena-data

@@ -7,6 +7,7 @@ silently ignored costs money.
 from __future__ import annotations
 
 import os
+import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,17 @@ NOT_SETTINGS = frozenset({"ARENA_SHARED_DATA", "ARENA_CACHE_DIR", "ARENA_CONFIG"
 
 class SettingsError(ValueError):
     """The settings cannot be used; the message names each key and what is wrong with it."""
+
+
+def default_data_dir() -> Path:
+    """`arena-data` in the current folder; for root in a folder that others cannot reach, one under /var/lib.
+
+    The embedded database and the sandboxed agents run as users of their own and must reach what is theirs.
+    """
+    here = Path("arena-data").absolute()
+    if os.geteuid() == 0 and not all(p.stat().st_mode & stat.S_IXOTH for p in here.parents):
+        return Path("/var/lib/bittensor-agent-arena/arena-data")
+    return here
 
 
 class _Section(BaseModel):
@@ -80,6 +92,18 @@ class ApiSettings(_Section):
     port: int = Field(default=8080, ge=0, le=65535)
 
 
+class ProblemSettings(_Section):
+    """What is played."""
+
+    path: Path | None = None
+    """A folder of ShoppingBench files; without one problems are generated."""
+    seed: int = 0
+    """Keep it secret: who knows it can make the same generated problems."""
+    products: int = Field(default=30_000, ge=200)
+    pool: int | None = None
+    """Problems to draw hidden sets from; None: as many as there are."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set, apart from what a command is asked to do."""
 
@@ -91,7 +115,7 @@ class Settings(BaseSettings):
         nested_model_default_partial_update=True,
     )
 
-    data_dir: Path = Path("arena-data")
+    data_dir: Path = Field(default_factory=default_data_dir)
     """Everything the program keeps lies here, unless a database URL says otherwise."""
     database_url: SecretStr | None = None
     """A PostgreSQL URL; without one an embedded server runs in the data folder."""
@@ -100,7 +124,12 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     sandbox: SandboxSettings = SandboxSettings()
     api: ApiSettings = ApiSettings()
+    problems: ProblemSettings = ProblemSettings()
     rules: Rules = Rules()
+
+    def url(self) -> str | None:
+        """The database URL in plain text, for the one who connects."""
+        return self.database_url.get_secret_value() if self.database_url else None
 
 
 def load(flags: Mapping[str, Any] | None = None, *, file: Path | None = None) -> Settings:

@@ -1,0 +1,65 @@
+"""`arena demo`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from neurons import settings
+from neurons.demo.loop import run_demo
+from neurons.demo.options import DemoOptions
+from neurons.demo.printing import show
+from neurons.demo.screen import Screen
+
+
+def run(
+    problems: Annotated[
+        Path | None,
+        typer.Option(help="A folder of ShoppingBench files; without it problems are generated."),
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
+    database_url: Annotated[
+        str | None, typer.Option(help="A PostgreSQL URL instead of the embedded server.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the catalog and the problems.")] = 7,
+    products: Annotated[int, typer.Option(help="Size of the generated catalog.")] = 3000,
+    public: Annotated[int, typer.Option(help="Problems of the public suite.")] = 12,
+    drawn: Annotated[int, typer.Option(help="Problems of the hidden draw.")] = 24,
+    unsafe_no_sandbox: Annotated[
+        bool, typer.Option("--unsafe-no-sandbox", help="Run agents without a sandbox.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report for machines.")] = False,
+) -> None:
+    """The whole loop on this machine. Killed and started again, it goes on from where it was."""
+    chosen = settings.load(
+        {
+            "data_dir": data_dir,
+            "database_url": database_url,
+            "sandbox": {"unsafe": True if unsafe_no_sandbox else None},
+        }
+    )
+    options = DemoOptions(
+        seed=seed,
+        problems=problems.absolute() if problems else None,
+        products=products,
+        public=public,
+        drawn=drawn,
+    )
+    with Screen(Console(stderr=True)) as screen:
+        report = asyncio.run(
+            run_demo(
+                options,
+                chosen.data_dir.expanduser().absolute(),
+                screen,
+                database_url=chosen.url(),
+                unsafe=chosen.sandbox.unsafe,
+            )
+        )
+    if as_json:
+        typer.echo(report.model_dump_json(indent=2))
+    else:
+        show(report, Console())

@@ -1,0 +1,115 @@
+"""`arena miner`."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from neurons import settings
+from neurons.chain import Chain
+from neurons.commands.flags import Json, Netuid, Network, WalletHotkey, WalletName, WalletPath
+from neurons.miner import Sent, commit_and_submit, validator_hotkey
+from neurons.settings import Settings, SettingsError
+from neurons.wallets import Wallet, open_wallet
+
+app = typer.Typer(help="Register, and submit an agent.", no_args_is_help=True)
+
+Agent = Annotated[Path, typer.Option("--agent", help="The agent's source file.", exists=True, dir_okay=False)]
+ApiUrl = Annotated[str, typer.Option("--api.url", help="The validator's address.")]
+Name = Annotated[str | None, typer.Option("--name", help="What the agent is called on the leaderboard.")]
+
+
+@app.command("register")
+def register(
+    netuid: Netuid = None,
+    network: Network = None,
+    wallet_name: WalletName = None,
+    wallet_hotkey: WalletHotkey = None,
+    wallet_path: WalletPath = None,
+) -> None:
+    """Register the hotkey on the subnet, paying the burn price. Without effect when it is registered."""
+    chosen, wallet = _chosen(netuid, network, wallet_name, wallet_hotkey, wallet_path)
+
+    async def work() -> int:
+        async with Chain(chosen.chain.network, chosen.chain.netuid) as chain:
+            return await chain.register(wallet)
+
+    uid = asyncio.run(work())
+    Console().print(f"{wallet.hotkey.ss58_address} has uid {uid} on subnet {chosen.chain.netuid}")
+
+
+@app.command("submit")
+def submit(
+    agent: Agent,
+    api_url: ApiUrl,
+    name: Name = None,
+    netuid: Netuid = None,
+    network: Network = None,
+    wallet_name: WalletName = None,
+    wallet_hotkey: WalletHotkey = None,
+    wallet_path: WalletPath = None,
+    as_json: Json = False,
+) -> None:
+    """Commit to the agent's source on chain, and send it to a validator, signed."""
+    chosen, wallet = _chosen(netuid, network, wallet_name, wallet_hotkey, wallet_path)
+    sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, register=False))
+    _tell(sent, as_json)
+
+
+@app.command("run")
+def run(
+    agent: Agent,
+    api_url: ApiUrl,
+    name: Name = None,
+    netuid: Netuid = None,
+    network: Network = None,
+    wallet_name: WalletName = None,
+    wallet_hotkey: WalletHotkey = None,
+    wallet_path: WalletPath = None,
+    as_json: Json = False,
+) -> None:
+    """Register if needed, commit on chain, and submit: all that a miner has to do. Safe to repeat."""
+    chosen, wallet = _chosen(netuid, network, wallet_name, wallet_hotkey, wallet_path)
+    sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, register=True))
+    _tell(sent, as_json)
+
+
+def _chosen(
+    netuid: int | None, network: str | None, name: str | None, hotkey: str | None, path: Path | None
+) -> tuple[Settings, Wallet]:
+    chosen = settings.load(
+        {
+            "chain": {"netuid": netuid, "network": network},
+            "wallet": {"name": name, "hotkey": hotkey, "path": path},
+        }
+    )
+    if not chosen.chain.netuid:
+        raise SettingsError("which subnet? give --netuid")
+    return chosen, open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path.expanduser())
+
+
+async def _send(
+    chosen: Settings, wallet: Wallet, agent: Path, name: str, api_url: str, *, register: bool
+) -> Sent:
+    source = await asyncio.to_thread(agent.read_bytes)
+    async with Chain(chosen.chain.network, chosen.chain.netuid) as chain:
+        receiver = await validator_hotkey(api_url)
+        if register:
+            await chain.register(wallet)
+        return await commit_and_submit(
+            chain, wallet, source=source, name=name, api_url=api_url, receiver=receiver
+        )
+
+
+def _tell(sent: Sent, as_json: bool) -> None:
+    if as_json:
+        typer.echo(sent.receipt.model_dump_json(indent=2))
+    else:
+        Console().print(
+            f"submission {sent.receipt.submission_id}: sha256 {sent.sha256}, committed in block "
+            f"{sent.receipt.commitment_block}"
+        )

@@ -1,0 +1,93 @@
+"""`arena traces`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from sqlalchemy import select
+
+from neurons import settings
+from neurons.commands.flags import DatabaseUrl, DataDir, Json
+from neurons.validator import utc_now
+from storage.database import Database
+from storage.errors import StorageError
+from storage.export import LICENCE_NOT_STATED, export
+from storage.provenance import ExportManifest
+from storage.tables import Race
+from storage.traces import VERDICTS, TraceQuery
+
+app = typer.Typer(help="The store of judged traces.", no_args_is_help=True)
+
+
+class Format(StrEnum):
+    """Formats of an export."""
+
+    openai = "openai"
+    atif = "atif"
+
+
+class Verdict(StrEnum):
+    """Verdicts to choose traces by."""
+
+    solved = VERDICTS[0]
+    failed = VERDICTS[1]
+    unscored = VERDICTS[2]
+
+
+class NoSuchRace(StorageError):
+    """The race asked for is not in the store."""
+
+
+@app.command("export")
+def export_traces(
+    out: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    format: Annotated[
+        Format, typer.Option(help="OpenAI chat lines, or one ATIF document a trace.")
+    ] = Format.openai,
+    race: Annotated[int | None, typer.Option(help="Only traces of this race.")] = None,
+    verdict: Annotated[list[Verdict] | None, typer.Option(help="Only traces with this verdict.")] = None,
+    licence: Annotated[str, typer.Option(help="The licence to state.")] = LICENCE_NOT_STATED,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: Json = False,
+) -> None:
+    """Export traces with a manifest and a data card."""
+    chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
+
+    async def work() -> ExportManifest:
+        async with Database.open(chosen.url(), chosen.data_dir) as database:
+            await database.migrate()
+            return await export(
+                database,
+                TraceQuery(
+                    race_id=None if race is None else await _race_id(database, race),
+                    verdicts=tuple(verdict) if verdict else None,
+                ),
+                format=format.value,
+                out=out,
+                created_at=utc_now(),
+                licence=licence,
+                overwrite=overwrite,
+            )
+
+    manifest = asyncio.run(work())
+    if as_json:
+        typer.echo(json.dumps(manifest.to_json(), indent=2))
+    else:
+        Console().print(f"{manifest.traces} traces in {out}")
+
+
+async def _race_id(database: Database, number: int) -> UUID:
+    async with database.session() as session:
+        found = await session.scalar(select(Race.id).where(Race.number == number))
+    if found is None:
+        raise NoSuchRace(f"there is no race {number} in this store")
+    return found

@@ -1,0 +1,84 @@
+"""A miner's side: prove on chain that the source existed, then send it, signed.
+
+The commitment comes first because priority is decided by its block: of two like submissions the earlier
+block wins, whatever arrived first over HTTP.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import httpx
+from pydantic import ValidationError
+
+from arena.api.schemas import Health, SubmissionReceipt
+from neurons.chain import Chain
+from neurons.signing import HotkeyAuth
+from neurons.wallets import Wallet
+
+_TIMEOUT_S = 60.0
+
+
+class SubmissionRefused(RuntimeError):
+    """The validator refused; `code` is its typed reason, `detail` says what to do."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(f"{detail} ({code})")
+        self.code = code
+        self.detail = detail
+
+
+class ValidatorUnreachable(ConnectionError):
+    """There is no validator at that address, or it does not speak this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A submission that a validator took."""
+
+    receipt: SubmissionReceipt
+    sha256: str
+
+
+async def validator_hotkey(api_url: str) -> str:
+    """Who answers at `api_url`: the receiver to sign for. Raises ValidatorUnreachable."""
+    try:
+        async with httpx.AsyncClient(base_url=api_url, timeout=_TIMEOUT_S) as client:
+            answer = await client.get("/healthz")
+            answer.raise_for_status()
+            return Health.model_validate_json(answer.content).hotkey
+    except (httpx.HTTPError, ValidationError) as error:
+        raise ValidatorUnreachable(f"no validator answers at {api_url} ({error}); check --api.url") from error
+
+
+async def commit_and_submit(
+    chain: Chain, wallet: Wallet, *, source: bytes, name: str, api_url: str, receiver: str
+) -> Sent:
+    """Commit to the source's SHA-256 on chain, unless that stands already, and submit it.
+
+    `receiver` is the validator's hotkey. Sending the same source again gives the first receipt. Raises
+    SubmissionRefused, ValidatorUnreachable, ChainError.
+    """
+    digest = hashlib.sha256(source)
+    standing = await chain.commitment(wallet.hotkey.ss58_address)
+    if standing is None or standing.content != digest.digest():
+        await chain.commit(wallet, digest.digest())
+    try:
+        async with httpx.AsyncClient(
+            base_url=api_url, timeout=_TIMEOUT_S, auth=HotkeyAuth(wallet, receiver)
+        ) as client:
+            answer = await client.post("/v1/submissions", content=source, headers={"X-Agent-Name": name})
+    except httpx.HTTPError as error:
+        raise ValidatorUnreachable(f"no validator answers at {api_url} ({error}); check --api.url") from error
+    if answer.is_success:
+        return Sent(SubmissionReceipt.model_validate_json(answer.content), digest.hexdigest())
+    raise _refusal(answer)
+
+
+def _refusal(answer: httpx.Response) -> SubmissionRefused:
+    try:
+        problem = answer.json()
+        return SubmissionRefused(str(problem["code"]), str(problem["detail"]))
+    except (ValueError, KeyError, TypeError):
+        return SubmissionRefused(f"http_{answer.status_code}", answer.text[:200])
