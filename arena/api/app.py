@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Annotated, Literal, TypeVar
@@ -36,6 +37,8 @@ from storage.tables import Entrant, Episode, Race, Submission, Suite
 
 Registered = Callable[[str], Awaitable[bool]]
 Commitment = Callable[[str], Awaitable[tuple[int, str] | None]]
+
+_log = logging.getLogger(__name__)
 
 _CHAIN_DEADLINE_S = 15.0
 _SIGNED = ("bad_signature", "replayed", "unavailable")
@@ -223,6 +226,7 @@ async def _from_chain(answer: Awaitable[T]) -> T:
         async with asyncio.timeout(_CHAIN_DEADLINE_S):
             return await answer
     except Exception as error:  # the chain client's errors share no base
+        _log.warning("the chain does not answer: %r", error)
         raise ApiError("unavailable", "the chain does not answer; try again later") from error
 
 
