@@ -9,8 +9,8 @@ from storage.provenance import ExportManifest
 _LAYOUT = {
     "openai": """\
 `traces.jsonl` holds one JSON object a line: `messages` (OpenAI chat form: the longest context that a model
-was called with in the episode, and its answer), `tools` (the schemas offered in that call) and `metadata`. Only
-`messages` and `tools` are meant for a model; `metadata` names the agent's maker.""",
+was called with in the episode, and its answer), `tools` (the schemas offered in that call) and `metadata`.
+Only `messages` and `tools` are meant for a model; `metadata` names the agent's maker.""",
     "atif": """\
 `traces/` holds one ATIF v1.8 document a trace, named by the trace's id. A step with `llm_call_count` 0 was
 dispatched by the agent's script, not by a model. `extra.trace` holds the metadata, which names the agent's
@@ -49,8 +49,9 @@ A tool call is *model-emitted* when an earlier model response of the episode car
 
 `metadata.outcome.components` are the rules' scores by name. `metadata.judgement` has the grade (0 to 1), the
 gate that decided it, and its uncertainty: the votes, and their spread. A grade of null is no grade; do not
-read it as zero. `unscored` traces failed by the arena's fault, not by the agent's. `metadata.problem.cluster_id`
-names the variants of one problem: split by it, or what you test on will have been trained on.
+read it as zero. `unscored` traces failed by the arena's fault, not by the agent's.
+`metadata.problem.cluster_id` names the variants of one problem: split by it, or what you test on will have
+been trained on.
 
 ## How to check it
 

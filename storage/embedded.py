@@ -28,6 +28,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -77,6 +78,9 @@ class _Owner:
 
 _INITDB = ("--auth=peer", "--encoding=UTF8", "--locale=C", "--no-instructions")
 
+_ON_LINUX = sys.platform == "linux"
+"""Where one call syncs a whole file system, which takes a fraction of syncing a thousand small files."""
+
 
 @dataclass(frozen=True, slots=True)
 class _State:
@@ -110,6 +114,11 @@ class EmbeddedServer:
                 raise
         self._pid = os.getpid()
         atexit.register(self.release)
+
+    @property
+    def folder(self) -> Path:
+        """The data folder that the server belongs to."""
+        return self._folder
 
     def url(self, database: str) -> URL:
         """The URL of one of its databases, for SQLAlchemy with asyncpg."""
@@ -177,9 +186,16 @@ class EmbeddedServer:
         fresh.mkdir(mode=0o700)
         if self._owner.switch:
             os.chown(fresh, self._owner.uid, self._owner.gid)
-        self._command("initdb", f"--pgdata={fresh}", f"--username={SUPERUSER}", *_INITDB)
+        self._command(
+            "initdb",
+            f"--pgdata={fresh}",
+            f"--username={SUPERUSER}",
+            *_INITDB,
+            *(["--sync-method=syncfs"] if _ON_LINUX else []),
+        )
         with (fresh / "postgresql.conf").open("a") as settings:
             settings.write(_SETTINGS)
+            settings.write("recovery_init_sync_method = syncfs\n" if _ON_LINUX else "")
         (fresh / "pg_hba.conf").write_text("local all all peer map=arena\n")
         allowed = sorted({self._owner.name, getpass.getuser() if not self._owner.switch else "root"})
         (fresh / "pg_ident.conf").write_text("".join(f'arena "{user}" {SUPERUSER}\n' for user in allowed))

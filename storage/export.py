@@ -3,8 +3,8 @@
 The one thing to know: an export appears whole or not at all. It is written beside its place and renamed into
 it when everything, the manifest and the data card among it, is there.
 
-What a model would be trained on (messages, tools) holds only what the recorder saw in the episode; who made the
-agent stands in the metadata alone. Rule failures, which may reveal an answer, are never exported.
+What a model would be trained on (messages, tools) holds only what the recorder saw in the episode; who made
+the agent stands in the metadata alone. Rule failures, which may reveal an answer, are never exported.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -33,25 +33,28 @@ def shared_data() -> Path:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A temporary folder that any user may pass through; pytest's own are closed to root's helper users."""
-    folder = Path(tempfile.mkdtemp(prefix="arena-test-"))
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    """A temporary folder that any user may pass through; pytest's own are closed to all but their owner."""
+    with _folder(_memory()) as folder:
+        yield folder
+
+
+@pytest.fixture
+def disk_folder() -> Iterator[Path]:
+    """The same on a disk, from which programs may run."""
+    with _folder(None) as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedServer]:
     """One server for the whole run."""
-    folder = Path(tempfile.mkdtemp(prefix="arena-tests-"))
-    folder.chmod(0o755)
-    server = EmbeddedServer(folder)
-    try:
-        asyncio.run(_forgo_durability(server))
-        yield server
-    finally:
-        server.release()
-        shutil.rmtree(folder, ignore_errors=True)
+    with _folder(_memory()) as folder:
+        server = EmbeddedServer(folder)
+        try:
+            asyncio.run(_forgo_durability(server))
+            yield server
+        finally:
+            server.release()
 
 
 @pytest.fixture
@@ -66,6 +69,23 @@ async def database(database_url: str, tmp_path: Path) -> AsyncIterator[Database]
     """The same, opened."""
     async with Database.open(database_url, tmp_path) as opened:
         yield opened
+
+
+@contextmanager
+def _folder(within: Path | None) -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="arena-test-", dir=within))
+    folder.chmod(0o755)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory() -> Path | None:
+    """A file system in memory with room for databases, where there is one: syncing to disk is slow."""
+    shared = Path("/dev/shm")
+    roomy = os.access(shared, os.W_OK) and shutil.disk_usage(shared).free > 2**30
+    return shared if roomy else None
 
 
 async def _empty(server: EmbeddedServer) -> None:
