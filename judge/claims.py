@@ -8,9 +8,12 @@ is blanked out first, so that copying a result into a thought earns nothing.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
+
+from judge.seen import WORD, Seen, SeenProduct, words_of
 
 PHRASE_WORDS = 3
 """A run of this many words of a title is a quote of it."""
@@ -20,13 +23,12 @@ INVENTED_ID_DIGITS = 8
 _NEAR_CHARS = 48
 """How far after an id a figure may stand and still be taken as explicitly its price."""
 
-_WORD = re.compile(r"\w+(?:[.\-']\w+)*")
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
 _FENCED = re.compile(
     r"```.*?(?:```|\Z)|<(tool_call|tool_response|obs|observation|result)s?>.*?(?:</\1s?>|\Z)",
     re.DOTALL | re.IGNORECASE,
 )
-_JSON_OPENS = re.compile(r"[\[{]\s*[\"'\[{]")
+_JSON_OPENS = re.compile(r"[\[{](?=\s*[\"'\[{])")
 _JSON_KEY = re.compile(r"[\"']\s*:")
 _MONEY = re.compile(
     r"(?P<pre>₱|\bphp\s?|\bprice[ds]?(?:\s+(?:at|is|of|was))?:?\s+(?:php\s?|₱)?|\bcosts?\s+(?:php\s?|₱)?"
@@ -68,53 +70,6 @@ class Contradiction:
     span: Span
 
 
-@dataclass(slots=True)
-class SeenProduct:
-    """What results had shown of one product."""
-
-    product_id: str
-    title: str = ""
-    price: float | None = None
-    shop_id: str = ""
-    values: set[tuple[str, ...]] = field(default_factory=set)
-    """Attribute, option and service values, as lower-cased words."""
-
-
-@dataclass(slots=True)
-class Seen:
-    """Everything results had shown up to a point of an episode. Grows by `add`."""
-
-    products: dict[str, SeenProduct] = field(default_factory=dict)
-    numbers: set[str] = field(default_factory=set)
-    results: int = 0
-    """How many results that were not errors and not empty."""
-
-    def add(self, result: Any) -> None:
-        """Take in one tool result (a JSON value)."""
-        if result in (None, "", [], {}):
-            return
-        self.results += 1
-        for record in _records(result):
-            self._add_record(record)
-        self.numbers.update(_numbers(result))
-
-    def _add_record(self, record: Mapping[str, Any]) -> None:
-        key = str(record["product_id"]).lower()
-        product = self.products.setdefault(key, SeenProduct(key))
-        if isinstance(title := record.get("title"), str):
-            product.title = title
-        price = record.get("price")
-        if isinstance(price, (int, float)) and not isinstance(price, bool):
-            product.price = float(price)
-        if "shop_id" in record:
-            product.shop_id = str(record["shop_id"])
-        for name in ("attributes", "sku_options", "service"):
-            for value in _leaves(record.get(name)):
-                words = tuple(words_of(value))
-                if words and sum(map(len, words)) >= 2:
-                    product.values.add(words)
-
-
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One sentence, with what it is found to say."""
@@ -130,40 +85,37 @@ class Statement:
         return tuple(dict.fromkeys(m.product for m in sorted(self.marks, key=lambda m: m.span.start)))
 
 
-def words_of(text: str) -> list[str]:
-    """The words of a text, lower-cased."""
-    return [m.group().lower() for m in _WORD.finditer(text)]
-
-
 def without_pasted(text: str) -> str:
     """`text` with pasted material replaced by spaces, so that every offset stays where it was."""
     text = _FENCED.sub(lambda match: _blank(match.group()), text)
+    ends = _closings(text)
+    keys = [match.start() for match in _JSON_KEY.finditer(text)]
+    kept: list[str] = []
     at = 0
-    while opening := _JSON_OPENS.search(text, at):
-        start, end = opening.start(), _closing(text, opening.start())
-        if _JSON_KEY.search(text, start, end):
-            text = text[:start] + _blank(text[start:end]) + text[end:]
-            at = end
-        else:
-            at = start + 1
-    return text
+    for opening in _JSON_OPENS.finditer(text):
+        start = opening.start()
+        end = ends.get(start, len(text))
+        if start < at or bisect_left(keys, start) == bisect_left(keys, end):
+            continue
+        kept += (text[at:start], _blank(text[start:end]))
+        at = end
+    return "".join([*kept, text[at:]])
 
 
 def _blank(text: str) -> str:
     return re.sub(r"\S", " ", text)
 
 
-def _closing(text: str, start: int) -> int:
-    """Where the bracket at `start` is closed; the end of the text when it never is (pasted and cut off)."""
-    depth = 0
-    for at in range(start, len(text)):
-        if text[at] in "[{":
-            depth += 1
-        elif text[at] in "]}":
-            depth -= 1
-            if depth == 0:
-                return at + 1
-    return len(text)
+def _closings(text: str) -> dict[int, int]:
+    """Where each bracket is closed; one that never is (pasted and cut off) has no entry. One pass."""
+    ends: dict[int, int] = {}
+    opened: list[int] = []
+    for match in re.finditer(r"[\[{\]}]", text):
+        if match.group() in "[{":
+            opened.append(match.start())
+        elif opened:
+            ends[opened.pop()] = match.end()
+    return ends
 
 
 def amounts(text: str) -> list[tuple[float, Span]]:
@@ -209,7 +161,7 @@ def _read(
     carried: str | None,
 ) -> Statement:
     tokens = [
-        (m.group().lower(), Span(offset + m.start(), offset + m.end())) for m in _WORD.finditer(sentence)
+        (m.group().lower(), Span(offset + m.start(), offset + m.end())) for m in WORD.finditer(sentence)
     ]
     marks: list[Mark] = []
     wrong: list[Contradiction] = []
@@ -246,10 +198,9 @@ def _prices(
 ) -> tuple[list[Mark], list[Contradiction]]:
     marks: list[Mark] = []
     wrong: list[Contradiction] = []
-    ids = [span for span, _ in owners]
     for match in _MONEY.finditer(sentence):
         span = Span(offset + match.start("amount"), offset + match.end("amount"))
-        if any(span.start < s.end and s.start < span.end for s in ids):
+        if _inside(span, owners):
             continue
         amount = float(match.group("amount").rstrip(",").replace(",", ""))
         owner_span, owner = _owner(span, owners)
@@ -275,23 +226,39 @@ def _prices(
 def _values(
     tokens: Sequence[tuple[str, Span]], owners: Sequence[tuple[Span, str]], seen: Seen
 ) -> Iterator[Mark]:
+    """Values of the named products, each once, where the product they stand beside has them."""
     words = [word for word, _ in tokens]
-    for product in dict.fromkeys(owner for _, owner in owners):
-        for value in sorted(seen.products[product].values):
-            size = len(value)
-            for at in range(len(words) - size + 1):
-                if tuple(words[at : at + size]) != value:
-                    continue
-                span = Span(tokens[at][1].start, tokens[at + size - 1][1].end)
-                if _owner(span, owners)[1] == product or len(owners) == 1:
-                    yield Mark("attribute", product, " ".join(value), span)
-                    break
+    products = {owner for _, owner in owners}
+    starting: dict[str, set[tuple[str, ...]]] = {}
+    for product in products:
+        for value in seen.products[product].values:
+            starting.setdefault(value[0], set()).add(value)
+    found: set[tuple[str, tuple[str, ...]]] = set()
+    for at, word in enumerate(words):
+        for value in sorted(starting.get(word, ())):
+            end = at + len(value)
+            if tuple(words[at:end]) != value:
+                continue
+            span = Span(tokens[at][1].start, tokens[end - 1][1].end)
+            owner = _owner(span, owners)[1]
+            if value in seen.products[owner].values and (owner, value) not in found:
+                found.add((owner, value))
+                yield Mark("attribute", owner, " ".join(value), span)
 
 
 def _owner(span: Span, owners: Sequence[tuple[Span, str]]) -> tuple[Span, str]:
-    """The product a value belongs to: the last one named before it, else the first named after it."""
-    before = [owner for owner in owners if owner[0].end <= span.start]
-    return before[-1] if before else owners[0]
+    """The product a value belongs to: the last one named before it, else the first named after it.
+
+    `owners` are in order of place and do not overlap.
+    """
+    before = bisect_right(owners, span.start, key=lambda owner: owner[0].end)
+    return owners[max(before - 1, 0)]
+
+
+def _inside(span: Span, owners: Sequence[tuple[Span, str]]) -> bool:
+    """Whether `span` overlaps a product's own name or id."""
+    at = bisect_right(owners, span.start, key=lambda owner: owner[0].end)
+    return at < len(owners) and owners[at][0].start < span.end
 
 
 def _quoted_titles(
@@ -299,26 +266,31 @@ def _quoted_titles(
     phrases: Mapping[tuple[str, ...], frozenset[str]],
     query_words: set[str],
 ) -> Iterator[Mark]:
+    words = [word for word, _ in tokens]
     at = 0
-    while at + PHRASE_WORDS <= len(tokens):
-        words = [word for word, _ in tokens]
-        owners = phrases.get(tuple(words[at : at + PHRASE_WORDS]), frozenset())
-        size = PHRASE_WORDS
-        while owners and at + size < len(tokens):
-            following = owners & phrases.get(
-                tuple(words[at + size - PHRASE_WORDS + 1 : at + size + 1]), frozenset()
-            )
-            if not following:
-                break
-            owners, size = following, size + 1
+    while at + PHRASE_WORDS <= len(words):
+        owners, size = _longest_quote(words, at, phrases)
         run = words[at : at + size]
         if len(owners) == 1 and any(w not in query_words and len(w) > 2 for w in run):
-            yield Mark(
-                "title", min(owners), " ".join(run), Span(tokens[at][1].start, tokens[at + size - 1][1].end)
-            )
+            span = Span(tokens[at][1].start, tokens[at + size - 1][1].end)
+            yield Mark("title", min(owners), " ".join(run), span)
             at += size
         else:
             at += 1
+
+
+def _longest_quote(
+    words: Sequence[str], at: int, phrases: Mapping[tuple[str, ...], frozenset[str]]
+) -> tuple[frozenset[str], int]:
+    """The products whose titles hold the words from `at` on, and for how many words they do."""
+    owners = phrases.get(tuple(words[at : at + PHRASE_WORDS]), frozenset())
+    size = PHRASE_WORDS
+    while owners and at + size < len(words):
+        following = phrases.get(tuple(words[at + size - PHRASE_WORDS + 1 : at + size + 1]), frozenset())
+        if not owners & following:
+            break
+        owners, size = owners & following, size + 1
+    return owners, size
 
 
 def _title_phrases(products: Iterable[SeenProduct]) -> dict[tuple[str, ...], frozenset[str]]:
@@ -338,30 +310,3 @@ def _sentences(text: str) -> Iterator[Span]:
         start = match.end()
     if text[start:].strip():
         yield Span(start, len(text))
-
-
-def _records(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        if "product_id" in value:
-            yield value
-        for inner in value.values():
-            yield from _records(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _records(inner)
-
-
-def _leaves(value: Any) -> Iterator[str]:
-    if isinstance(value, Mapping):
-        for inner in value.values():
-            yield from _leaves(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _leaves(inner)
-    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        yield str(value)
-
-
-def _numbers(value: Any) -> Iterator[str]:
-    for leaf in _leaves(value):
-        yield from re.findall(r"\d+", leaf)

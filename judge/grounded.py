@@ -8,15 +8,17 @@ with a `product_id`) and its answering tool, `recommend_product`.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from judge.claims import MONEY_TOLERANCE, Mark, Seen, Span, Statement, amounts, statements, words_of
+from judge.claims import MONEY_TOLERANCE, Mark, Span, Statement, amounts, statements
 from judge.constraints import Constraints, constraints, services_named
 from judge.evidence import Evidence, EvidenceCall, EvidenceStep
 from judge.judgement import Citation, Judgement
 from judge.rubric import MIN_WORKING_TOKENS, RUBRIC
+from judge.seen import Seen, words_of
 
 NAME = "grounded-1"
 """Changes with any change of what this judge accepts."""
@@ -81,8 +83,8 @@ class GroundedJudge:
     rubric = RUBRIC.id
 
     async def judge(self, evidence: Evidence) -> Judgement:
-        """Grade one episode; never waits."""
-        return judge(evidence)
+        """Grade one episode, in a thread: a long one takes a second or two of computing."""
+        return await asyncio.to_thread(judge, evidence)
 
 
 def judge(evidence: Evidence) -> Judgement:

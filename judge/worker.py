@@ -55,7 +55,7 @@ async def judged_or_reason(
     """What `judge` says of an episode. Never raises but for cancellation: any failure is `Unjudged`."""
     try:
         async with asyncio.timeout(deadline_s):
-            return await judge.judge(evidence(events))
+            return await judge.judge(await asyncio.to_thread(evidence, events))
     except TimeoutError:
         return Unjudged(f"the judge did not answer within {deadline_s:g} s")
     except Exception as error:  # noqa: BLE001  the boundary: whatever a judge raises, it is no grade

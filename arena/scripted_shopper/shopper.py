@@ -25,7 +25,8 @@ from arena.scripted_shopper.conversation import (
     read_conversation,
     text_of,
 )
-from arena.scripted_shopper.wish import Item, Voucher, Wish, read_wish
+from arena.scripted_shopper.voucher import Voucher
+from arena.scripted_shopper.wish import Item, Wish, read_wish
 
 Quality = Literal["careful", "hasty", "noisy"]
 

@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from arena.scripted_shopper.voucher import Voucher, read_voucher
+
 STOP_WORDS: Final = frozenset(
     {
         "a",
@@ -187,13 +189,6 @@ _SERVICES: Final = {
     "flashsale": rf"\b(?:lazflash|flash[\s-]*(?:sales?|deals?)){_DEALS}",
 }
 _SERVICE_PATTERNS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _SERVICES.items()}
-_BUDGET = re.compile(r"\bbudget\s+(?:is|of)\s+(?:only\s+)?`?([\d,]+(?:\.\d+)?)`?", re.IGNORECASE)
-_THRESHOLD = re.compile(r"exceeds\s+`?([\d,]+(?:\.\d+)?)`?", re.IGNORECASE)
-_FIXED = re.compile(r"fixed\s+discount\s+of\s+`?([\d,]+(?:\.\d+)?)`?", re.IGNORECASE)
-_PERCENT = re.compile(
-    r"percentage\s+discount\s+of\s+`?([\d.]+)\s*%`?(?:\s+with\s+a\s+cap\s+of\s+`?([\d,]+(?:\.\d+)?)`?)?",
-    re.IGNORECASE,
-)
 _ONE_SHOP = re.compile(r"\b(?:shops?|stores?|sellers?)\b", re.IGNORECASE)
 _MARKERS = re.compile(
     r"(?:\(?\b\d\s*\)|(?<!\w)\d\.\s|\b(?:first(?:ly)?|second(?:ly)?|third(?:ly)?|fourth(?:ly)?|fifth(?:ly)?|next"
@@ -235,29 +230,6 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Voucher:
-    """A budget in PHP and the voucher that goes with it."""
-
-    budget: float
-    same_shop: bool = False
-    threshold: float | None = None
-    fixed: float | None = None
-    share: float | None = None
-    cap: float | None = None
-
-    def discount(self, total: float, *, one_shop: bool) -> float:
-        """What the voucher takes off a basket of `total`."""
-        if self.threshold is None or total < self.threshold or (self.same_shop and not one_shop):
-            return 0.0
-        if self.fixed is not None:
-            return min(self.fixed, total)
-        if self.share is None:
-            return 0.0
-        off = total * self.share
-        return off if self.cap is None else min(off, self.cap)
-
-
-@dataclass(frozen=True, slots=True)
 class Wish:
     """A request, read. `one_shop`: everything must come from one shop."""
 
@@ -270,7 +242,7 @@ class Wish:
 def read_wish(request: str) -> Wish:
     """Read a request. Always gives at least one item."""
     body, _, rules = request.partition("My budget")
-    voucher = _voucher("My budget" + rules) if rules else None
+    voucher = read_voucher("My budget" + rules) if rules else None
     one_shop = bool(_ONE_SHOP.search(body)) and voucher is None
     several = one_shop or voucher is not None
     segments = _split(body) if several else [body]
@@ -354,22 +326,3 @@ def _merged(parts: list[str]) -> list[str]:
         else:
             merged.append(part)
     return merged
-
-
-def _voucher(rules: str) -> Voucher | None:
-    budget = _BUDGET.search(rules)
-    if budget is None:
-        return None
-    threshold, fixed, percent = _THRESHOLD.search(rules), _FIXED.search(rules), _PERCENT.search(rules)
-    return Voucher(
-        budget=_number(budget.group(1)),
-        same_shop="same shop" in rules.lower(),
-        threshold=_number(threshold.group(1)) if threshold else None,
-        fixed=_number(fixed.group(1)) if fixed else None,
-        share=float(percent.group(1)) / 100 if percent else None,
-        cap=_number(percent.group(2)) if percent and percent.group(2) else None,
-    )
-
-
-def _number(text: str) -> float:
-    return float(text.replace(",", ""))

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from arena.scripted_shopper.wish import Voucher, read_wish
+from arena.scripted_shopper.voucher import Voucher
+from arena.scripted_shopper.wish import read_wish
 
 DATA = Path(os.environ.get("ARENA_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data"))
 
