@@ -19,11 +19,9 @@ from __future__ import annotations
 
 import atexit
 import fcntl
-import getpass
 import hashlib
 import importlib.util
 import os
-import pwd
 import re
 import shutil
 import stat
@@ -41,9 +39,7 @@ import psutil
 from sqlalchemy.engine import URL
 
 from storage.errors import DatabaseUnavailable
-
-SYSTEM_USER = "pgserver"
-"""Who runs the server when root starts it."""
+from storage.system_user import Owner, barrier_to, owner_of, require_reach
 
 SUPERUSER = "postgres"
 
@@ -61,19 +57,6 @@ listen_addresses = ''
 unix_socket_permissions = 0777  # peer authentication decides, not the file mode
 max_connections = 200
 """
-
-
-@dataclass(frozen=True, slots=True)
-class _Owner:
-    """The system user the server runs as; `switch` when that is not the user we are."""
-
-    name: str
-    uid: int
-    gid: int
-
-    @property
-    def switch(self) -> bool:
-        return self.uid != os.geteuid()
 
 
 _INITDB = ("--auth=peer", "--encoding=UTF8", "--locale=C", "--no-instructions")
@@ -96,12 +79,13 @@ class EmbeddedServer:
 
         Raises DatabaseUnavailable.
         """
-        self._folder = folder.expanduser().absolute()
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder.expanduser().resolve()  # one spelling: servers are recognised by it
+        with _permitted(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
         self._home = self._folder / "postgres"
         self._deadline_s = deadline_s
-        self._owner = _owner(self._home)
-        _require_reach(self._home, self._owner)
+        self._owner = owner_of(self._home)
+        require_reach(self._home, self._owner)
         with self._lock():
             self._program = _program(self._folder, self._owner)
             self._share: int | None = _open_lock(self._folder / "postgres.users")
@@ -197,7 +181,7 @@ class EmbeddedServer:
             settings.write(_SETTINGS)
             settings.write("recovery_init_sync_method = syncfs\n" if _ON_LINUX else "")
         (fresh / "pg_hba.conf").write_text("local all all peer map=arena\n")
-        allowed = sorted({self._owner.name, getpass.getuser() if not self._owner.switch else "root"})
+        allowed = sorted({self._owner.name, "root"})  # root may become the owner anyway
         (fresh / "pg_ident.conf").write_text("".join(f'arena "{user}" {SUPERUSER}\n' for user in allowed))
         fresh.rename(self._home)
 
@@ -253,7 +237,7 @@ class EmbeddedServer:
             str(outside)
         ):
             outside = Path("/tmp") / outside.name  # noqa: S108  owner and mode are checked below
-        _require_reach(outside, self._owner)
+        require_reach(outside, self._owner)
         try:
             outside.mkdir(mode=0o700)
             if self._owner.switch:
@@ -300,72 +284,20 @@ class EmbeddedServer:
                 )
 
 
-def _open_lock(path: Path) -> int:
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-
-
-def _owner(home: Path) -> _Owner:
-    """Who runs the server: us; for root, the owner of the files, or `pgserver`, made if absent."""
-    if os.geteuid() != 0:
-        return _Owner(getpass.getuser(), os.geteuid(), os.getegid())
-    made = home.exists() and home.stat().st_uid != 0
-    entry = pwd.getpwuid(home.stat().st_uid) if made else _system_user()
-    return _Owner(entry.pw_name, entry.pw_uid, entry.pw_gid)
-
-
-def _system_user() -> pwd.struct_passwd:
+@contextmanager
+def _permitted(folder: Path) -> Iterator[None]:
     try:
-        return pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        pass
-    command = [
-        "useradd",
-        "--system",
-        "--user-group",
-        "--no-create-home",
-        "--shell",
-        "/bin/false",
-        SYSTEM_USER,
-    ]
-    try:
-        subprocess.run(command, check=True, capture_output=True, timeout=30)
-    except (OSError, subprocess.SubprocessError) as error:
-        try:  # another process may have made it meanwhile
-            return pwd.getpwnam(SYSTEM_USER)
-        except KeyError:
-            raise DatabaseUnavailable(
-                f"PostgreSQL cannot run as root, and user {SYSTEM_USER} could not be made ({error}); make it "
-                f"yourself (`{' '.join(command)}`), run as an ordinary user, or give a PostgreSQL URL"
-            ) from error
-    return pwd.getpwnam(SYSTEM_USER)
-
-
-def _require_reach(path: Path, owner: _Owner) -> None:
-    """Raise DatabaseUnavailable when `owner` may not pass through some parent of `path`."""
-    if not owner.switch:
-        return
-    barrier = _barrier(path, owner)
-    if barrier is not None:
+        yield
+    except PermissionError as error:
         raise DatabaseUnavailable(
-            f"PostgreSQL cannot run as root, and user {owner.name}, whom root runs it as, may not pass "
-            f"through {barrier} to {path}; choose a --data-dir elsewhere (such as /var/lib/arena), run as an "
-            "ordinary user, or give a PostgreSQL URL"
-        )
+            f"this user may not keep a database in {folder} ({error}); run as the user who made it, choose "
+            "another --data-dir, or give a PostgreSQL URL"
+        ) from error
 
 
-def _barrier(path: Path, owner: _Owner) -> Path | None:
-    """The topmost parent of `path` that `owner` may not pass through, links followed; None if it may."""
-    for parent in [*reversed(path.resolve().parents), *reversed(path.parents)]:
-        found = parent.stat()
-        if found.st_uid == owner.uid:
-            needed = stat.S_IXUSR
-        elif found.st_gid == owner.gid:
-            needed = stat.S_IXGRP
-        else:
-            needed = stat.S_IXOTH
-        if not found.st_mode & needed:
-            return parent
-    return None
+def _open_lock(path: Path) -> int:
+    with _permitted(path.parent):
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _installed() -> Path:
@@ -375,7 +307,7 @@ def _installed() -> Path:
     return Path(spec.submodule_search_locations[0]) / f"pginstall{VERSION}"
 
 
-def _program(folder: Path, owner: _Owner) -> Path:
+def _program(folder: Path, owner: Owner) -> Path:
     """The folder of PostgreSQL's programs, as `owner` can run them: the installed ones, or a staged copy."""
     installed = _installed()
     if not owner.switch or _runnable(installed, owner):
@@ -397,7 +329,7 @@ def _program(folder: Path, owner: _Owner) -> Path:
     return staged / within / "bin"
 
 
-def _runnable(installed: Path, owner: _Owner) -> bool:
+def _runnable(installed: Path, owner: Owner) -> bool:
     """Whether `owner` can reach and run the programs; all were installed by one hand, so one file tells."""
     program = installed / "bin" / "postgres"
-    return _barrier(program, owner) is None and bool(program.stat().st_mode & stat.S_IXOTH)
+    return barrier_to(program, owner) is None and bool(program.stat().st_mode & stat.S_IXOTH)

@@ -18,8 +18,9 @@ import pytest
 from sqlalchemy import text
 
 from storage.database import Database
-from storage.embedded import SYSTEM_USER, EmbeddedServer
+from storage.embedded import EmbeddedServer
 from storage.errors import DatabaseUnavailable
+from storage.system_user import SYSTEM_USER
 
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 USE = """
