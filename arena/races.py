@@ -15,13 +15,12 @@ from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy import func, select
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from arena.draws import draw_problems
+from arena.entries import QUALIFYING, RACE, add_entrants, candidates, expose, qualify, qualifying_scores
+from arena.queue import unfinished
 from arena.race_records import (
-    PhaseResults,
-    Standing,
     locked,
     phase_results,
     queue_episodes,
@@ -30,19 +29,15 @@ from arena.race_records import (
     standings,
 )
 from arena.rules import Rules
-from arena.scoring import Scores, score_agents
 from arena.settlement import Settlement, Voided, settle, void_reason
 from problems.rotation import PoolTooSmall
 from storage import traces
 from storage.database import Database
-from storage.tables import Entrant, Exposure, Race, Reign, Submission, Suite, SuiteProblem
+from storage.tables import Race, Reign, Suite
 from storage.traces import StoredTrace, TraceQuery
 
 _log = logging.getLogger(__name__)
 
-QUALIFYING = "qualifying"
-RACE = "race"
-"""The two phases of episodes."""
 OVER = frozenset({"settled", "void"})
 """States that a race does not leave."""
 
@@ -123,7 +118,7 @@ class RaceEngine:
             session.add(race)
             await session.flush()
             if champion is not None:
-                await _add_entrants(session, race, {champion: "champion"}, self._clock())
+                await add_entrants(session, race, {champion: "champion"}, self._clock())
             return race.id
 
     async def enter(self, race_id: UUID, submissions: Sequence[UUID] | None = None) -> list[UUID]:
@@ -140,11 +135,11 @@ class RaceEngine:
             taken = {s.submission.hotkey for s in present if s.entrant.role != "champion"}
             entered = {s.submission.id for s in present}
             new: list[UUID] = []
-            for submission in await _candidates(session, submissions):
+            for submission in await candidates(session, submissions):
                 if submission.hotkey not in taken and submission.id not in entered:
                     taken.add(submission.hotkey)
                     new.append(submission.id)
-            await _add_entrants(session, race, dict.fromkeys(new), self._clock())
+            await add_entrants(session, race, dict.fromkeys(new), self._clock())
             return new
 
     async def advance(self, race_id: UUID) -> str:
@@ -174,9 +169,9 @@ class RaceEngine:
     async def _judge(self, race_id: UUID, phase: str) -> bool:
         """Whether a phase is played and judged; lets the judge work when only it is missing."""
         async with self._database.session() as session:
+            if await unfinished(session, race_id, phase):
+                return False
             found = await phase_results(session, race_id, phase)
-        if found.unplayed:
-            return False
         if found.unjudged:
             try:
                 async with asyncio.timeout(self._rules.judge_deadline_s):
@@ -204,12 +199,12 @@ class RaceEngine:
                 return  # somebody entered in the meantime, or nobody has yet
             race.boundary_at = race.boundary_at or now
             rules = Rules.load(race.rules)
-            scores = _scores(found, entrants, rules)
+            scores = qualifying_scores(found, entrants, rules)
             reason = "nobody entered" if not entrants else void_reason(scores, rules.void_share)
             if reason is not None:
                 self._void(race, f"qualifying: {reason}")
                 return
-            _qualify(entrants, scores, rules)
+            qualify(entrants, scores, rules)
             race.state = "drawing"
 
     async def _draw(self, race_id: UUID) -> None:
@@ -245,7 +240,7 @@ class RaceEngine:
                 repeats=rules.repeats,
                 now=self._clock(),
             )
-            await _expose(session, race, race.pool_suite_id, drawn)
+            await expose(session, race, race.pool_suite_id, drawn)
             race.state = "racing"
 
     async def _finish_racing(self, race_id: UUID) -> None:
@@ -253,7 +248,7 @@ class RaceEngine:
             race = await locked(session, race_id)
             if race.state != "racing":
                 return
-            if not (await phase_results(session, race_id, RACE)).unplayed:
+            if not await unfinished(session, race_id, RACE):
                 race.state = "judging"
 
     async def _settle(self, race_id: UUID) -> None:
@@ -296,77 +291,3 @@ class RaceEngine:
         race.state = "void"
         race.void_reason = reason
         race.settled_at = self._clock()
-
-
-async def _candidates(session: AsyncSession, submissions: Sequence[UUID] | None) -> Sequence[Submission]:
-    accepted = select(Submission).where(Submission.state == "accepted")
-    if submissions is not None:
-        chosen = accepted.where(Submission.id.in_(submissions)).order_by(
-            Submission.submitted_at.desc(), Submission.id
-        )
-    else:
-        chosen = accepted.order_by(Submission.submitted_at.desc(), Submission.id)
-    return (await session.scalars(chosen)).all()
-
-
-async def _add_entrants(
-    session: AsyncSession, race: Race, roles: dict[UUID, str | None], now: datetime
-) -> None:
-    """Add entrants and queue their qualifying."""
-    if not roles:
-        return
-    rules = Rules.load(race.rules)
-    session.add_all(Entrant(race_id=race.id, submission_id=s, role=role) for s, role in roles.items())
-    await session.flush()
-    public = await session.scalars(
-        select(SuiteProblem.problem_id)
-        .where(SuiteProblem.suite_id == race.public_suite_id)
-        .order_by(SuiteProblem.position)
-        .limit(rules.public_size)
-    )
-    problem_ids = public.all()
-    await queue_episodes(
-        session,
-        race,
-        phase=QUALIFYING,
-        suite_id=race.public_suite_id,
-        problem_ids=problem_ids,
-        submissions=list(roles),
-        repeats=rules.repeats,
-        now=now,
-    )
-    await _expose(session, race, race.public_suite_id, problem_ids)
-
-
-async def _expose(session: AsyncSession, race: Race, suite_id: str, problem_ids: Sequence[str]) -> None:
-    """Record that agents see these problems in this race."""
-    clusters = await session.scalars(
-        select(SuiteProblem.cluster_id)
-        .distinct()
-        .where(SuiteProblem.suite_id == suite_id, SuiteProblem.problem_id.in_(problem_ids))
-    )
-    rows = [{"race_id": race.id, "cluster_id": cluster} for cluster in clusters]
-    if rows:
-        await session.execute(insert(Exposure).values(rows).on_conflict_do_nothing())
-
-
-def _scores(found: PhaseResults, entrants: Sequence[Standing], rules: Rules) -> Scores:
-    agents = [str(s.submission.id) for s in entrants]
-    return score_agents(found.results, agents, agency_floor=rules.agency_floor)
-
-
-def _qualify(entrants: Sequence[Standing], scores: Scores, rules: Rules) -> None:
-    """Write the qualifying scores, and make challengers of the best who reach the champion's share."""
-    for standing in entrants:
-        standing.entrant.qualifying_score = scores.agents[str(standing.submission.id)].score
-    reigning_score = next(
-        (s.entrant.qualifying_score or 0.0 for s in entrants if s.entrant.role == "champion"), 0.0
-    )
-    needed = rules.entry_share * reigning_score
-    good = [
-        s for s in entrants if s.entrant.role != "champion" and (s.entrant.qualifying_score or 0.0) >= needed
-    ]
-    # A stable sort: of equal scores the earlier submission enters.
-    good.sort(key=lambda s: -(s.entrant.qualifying_score or 0.0))
-    for standing in good[: rules.max_challengers]:
-        standing.entrant.role = "challenger"

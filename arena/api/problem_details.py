@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from datetime import datetime
 from typing import Any
@@ -14,6 +15,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.exceptions import HTTPException
 
 from arena.screening import CoolingDown, DoesNotParse, Prohibited, Refused, ScreeningUnavailable
+
+_log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -110,6 +113,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(SQLAlchemyError)
     @app.exception_handler(OSError)
     async def _database(_: Request, error: Exception) -> JSONResponse:
+        _log.warning("the database does not answer: %r", error)
         return details("unavailable", "the database does not answer", headers={"Retry-After": "10"})
 
     @app.exception_handler(RequestValidationError)

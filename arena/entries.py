@@ -1,0 +1,99 @@
+"""Who is in a race: entering it, what entrants are shown, and who qualifies.
+
+Everything here runs inside a transaction in which the caller holds the race's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from arena.race_records import PhaseResults, Standing, queue_episodes
+from arena.rules import Rules
+from arena.scoring import Scores, score_agents
+from storage.tables import Entrant, Exposure, Race, Submission, SuiteProblem
+
+QUALIFYING = "qualifying"
+RACE = "race"
+"""The two phases of episodes."""
+
+
+async def candidates(session: AsyncSession, submissions: Sequence[UUID] | None) -> Sequence[Submission]:
+    """Accepted submissions, those chosen or all, the latest first."""
+    accepted = select(Submission).where(Submission.state == "accepted")
+    if submissions is not None:
+        chosen = accepted.where(Submission.id.in_(submissions)).order_by(
+            Submission.submitted_at.desc(), Submission.id
+        )
+    else:
+        chosen = accepted.order_by(Submission.submitted_at.desc(), Submission.id)
+    return (await session.scalars(chosen)).all()
+
+
+async def add_entrants(
+    session: AsyncSession, race: Race, roles: dict[UUID, str | None], now: datetime
+) -> None:
+    """Add entrants and queue their qualifying."""
+    if not roles:
+        return
+    rules = Rules.load(race.rules)
+    session.add_all(Entrant(race_id=race.id, submission_id=s, role=role) for s, role in roles.items())
+    await session.flush()
+    public = await session.scalars(
+        select(SuiteProblem.problem_id)
+        .where(SuiteProblem.suite_id == race.public_suite_id)
+        .order_by(SuiteProblem.position)
+        .limit(rules.public_size)
+    )
+    problem_ids = public.all()
+    await queue_episodes(
+        session,
+        race,
+        phase=QUALIFYING,
+        suite_id=race.public_suite_id,
+        problem_ids=problem_ids,
+        submissions=list(roles),
+        repeats=rules.repeats,
+        now=now,
+    )
+    await expose(session, race, race.public_suite_id, problem_ids)
+
+
+async def expose(session: AsyncSession, race: Race, suite_id: str, problem_ids: Sequence[str]) -> None:
+    """Record that agents see these problems in this race."""
+    clusters = await session.scalars(
+        select(SuiteProblem.cluster_id)
+        .distinct()
+        .where(SuiteProblem.suite_id == suite_id, SuiteProblem.problem_id.in_(problem_ids))
+    )
+    rows = [{"race_id": race.id, "cluster_id": cluster} for cluster in clusters]
+    if rows:
+        await session.execute(insert(Exposure).values(rows).on_conflict_do_nothing())
+
+
+def qualifying_scores(found: PhaseResults, entrants: Sequence[Standing], rules: Rules) -> Scores:
+    """Every entrant's scores on the public suite."""
+    agents = [str(s.submission.id) for s in entrants]
+    return score_agents(found.results, agents, agency_floor=rules.agency_floor)
+
+
+def qualify(entrants: Sequence[Standing], scores: Scores, rules: Rules) -> None:
+    """Write the qualifying scores, and make challengers of the best who reach the champion's share."""
+    for standing in entrants:
+        standing.entrant.qualifying_score = scores.agents[str(standing.submission.id)].score
+    reigning_score = next(
+        (s.entrant.qualifying_score or 0.0 for s in entrants if s.entrant.role == "champion"), 0.0
+    )
+    needed = rules.entry_share * reigning_score
+    good = [
+        s for s in entrants if s.entrant.role != "champion" and (s.entrant.qualifying_score or 0.0) >= needed
+    ]
+    # A stable sort: of equal scores the earlier submission enters.
+    good.sort(key=lambda s: -(s.entrant.qualifying_score or 0.0))
+    for standing in good[: rules.max_challengers]:
+        standing.entrant.role = "challenger"
