@@ -33,7 +33,7 @@ PACKAGES = ("openai", "httpx", "numpy", "rapidfuzz", "pydantic")
 
 SYSTEM_ROOT = Path("/var/lib/bittensor-agent-arena")
 RUNTIME_FOLDER = Path("/run/bittensor-agent-arena")
-LAYOUT = 1
+LAYOUT = 2
 """Raised when the way a part is built changes, so that parts built before are not used again."""
 
 _UNUSED_STDLIB = {
@@ -48,6 +48,8 @@ _UNUSED_STDLIB = {
     "dist-packages",
     "__pycache__",
 }
+_UNUSED_IN_PACKAGES = {"..", "tests", "__pycache__"}
+"""'..' leads to scripts and manual pages; caches are built again, for the place where the agent sees them."""
 _SYSTEM_LIBRARIES = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/")
 _COMPILE_DEADLINE_S = 120.0
 
@@ -170,13 +172,19 @@ def check_reachable(path: Path) -> None:
             )
 
 
-def socket_folder() -> Path:
-    """A new folder for recorder sockets that every sandbox uid can reach. The caller removes it."""
+def socket_root() -> Path:
+    """Where recorder sockets may lie: in reach of every sandbox uid, and short enough for a socket's path."""
     if os.geteuid() != 0:
-        return Path(tempfile.mkdtemp(prefix="arena-"))
-    RUNTIME_FOLDER.mkdir(exist_ok=True)
-    RUNTIME_FOLDER.chmod(0o711)
-    folder = Path(tempfile.mkdtemp(dir=RUNTIME_FOLDER))
+        return Path(tempfile.gettempdir()) / f"bittensor-agent-arena-{os.geteuid()}"
+    return RUNTIME_FOLDER
+
+
+def socket_folder() -> Path:
+    """A new folder under `socket_root`. The caller removes it."""
+    root = socket_root()
+    root.mkdir(exist_ok=True)
+    root.chmod(0o711)
+    folder = Path(tempfile.mkdtemp(dir=root))
     folder.chmod(0o711)
     return folder
 
@@ -246,8 +254,7 @@ def _copy_distribution(distribution: importlib.metadata.Distribution, target: Pa
             f"{distribution.name} lists no files, so it cannot be copied for agents: install it again"
         )
     for file in files:
-        # '..' leads to scripts and manual pages; caches are built again, for the place the agent sees.
-        if ".." not in file.parts and "__pycache__" not in file.parts:
+        if not _UNUSED_IN_PACKAGES.intersection(file.parts):
             source = Path(str(distribution.locate_file(file)))
             if source.is_file():
                 _copy(source, target / file)
