@@ -30,7 +30,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -122,6 +122,9 @@ class EmbeddedServer:
             self._share = None
             if self._alone() and self._state() is not None:
                 self._pg_ctl("stop", "-m", "fast")
+                if self._socket_dir != self._home:
+                    with suppress(OSError):  # not empty: another server's by now
+                        self._socket_dir.rmdir()
         atexit.unregister(self.release)
 
     @contextmanager

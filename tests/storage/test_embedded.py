@@ -79,8 +79,12 @@ async def test_what_was_committed_survives_the_servers_own_death(open_folder: Pa
 async def test_a_folder_too_deep_for_a_socket_still_works(open_folder: Path) -> None:
     deep = open_folder / ("deep" * 20) / ("deep er" * 10)
     deep.mkdir(parents=True)
-    async with Database.open(None, deep) as database, database.session() as session:
-        assert await session.scalar(text("SELECT 1")) == 1
+    async with Database.open(None, deep) as database:
+        socket_dir = Path(str(database.engine.url.query["host"]))
+        assert not socket_dir.is_relative_to(deep)
+        async with database.session() as session:
+            assert await session.scalar(text("SELECT 1")) == 1
+    assert not _exists(socket_dir)
 
 
 @as_root
@@ -152,6 +156,10 @@ def _other_process(
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:
                 pipe.close()
+
+
+def _exists(path: Path) -> bool:
+    return path.exists()
 
 
 def _reachable(user: int) -> bool:
