@@ -75,6 +75,7 @@ class BubblewrapSandbox:
         self._staged = staged
         self._executable = executable
         self._options = _options_of(executable)
+        self._fixed = self._fixed_arguments()
         self._hierarchies = Hierarchies.of_this_host()
         self._taken: set[int] = set()
         self._swept = False
@@ -129,7 +130,7 @@ class BubblewrapSandbox:
             launch = Launch(
                 command=[
                     *(str(self._executable), "--args", str(options), "--"),
-                    *(_PYTHON, "-I", "-S", "/support/start.py", str(ready_write), str(limits.processes)),
+                    *(_PYTHON, "-I", "-B", "/support/start.py", str(ready_write), str(limits.processes)),
                     *_command(job),
                 ],
                 environment={"LD_LIBRARY_PATH": str(self._staged.libraries)},
@@ -141,13 +142,23 @@ class BubblewrapSandbox:
 
     def _arguments(self, job: Job, limits: Limits, program: int, source: int) -> list[str]:
         """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""
+        words = [*self._fixed, "--perms", "0444", "--file", str(source), _AGENT_FILE]
+        words += ["--ro-bind", str(job.socket.resolve()), _SOCKET]
+        words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
+        words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm", "--symlink", "work", "/tmp"]  # noqa: S108
+        words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(program)]
+        for name, value in {**job.environment, **_ENVIRONMENT}.items():
+            words += ["--setenv", name, value]
+        return words
+
+    def _fixed_arguments(self) -> list[str]:
+        """The options that are the same for every job."""
         staged = self._staged
         words = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
         words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
         words += ["--uid", str(AGENT_UID), "--gid", str(AGENT_UID), "--cap-drop", "ALL", "--clearenv"]
-        if (
-            "--disable-userns" in self._options
-        ):  # since 0.8; before, the filter alone forbids new user namespaces
+        if "--disable-userns" in self._options:
+            # Since 0.8; before, the system-call filter alone forbids new user namespaces.
             words.append("--disable-userns")
         for folder in map(Path, _SYSTEM_FOLDERS):
             if folder.is_symlink():
@@ -163,15 +174,15 @@ class BubblewrapSandbox:
                     words += ["--ro-bind", str(file), str(inside)]
         words += ["--ro-bind", str(staged.support / "start.py"), "/support/start.py"]
         words += ["--ro-bind", str(staged.interpreter), "/python"]
-        words += ["--ro-bind", str(staged.packages_folder), "/packages", "--ro-bind", str(staged.kit), "/kit"]
-        words += ["--perms", "0444", "--file", str(source), _AGENT_FILE]
-        words += ["--ro-bind", str(job.socket.resolve()), _SOCKET]
-        words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
-        words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm", "--symlink", "work", "/tmp"]  # noqa: S108
-        words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(program)]
-        for name, value in {**job.environment, **_ENVIRONMENT}.items():
-            words += ["--setenv", name, value]
-        return words
+        return [
+            *words,
+            "--ro-bind",
+            str(staged.packages_folder),
+            "/packages",
+            "--ro-bind",
+            str(staged.kit),
+            "/kit",
+        ]
 
     def _size(self, count: int) -> list[str]:
         # Before 0.7 a tmpfs is bounded by the control group's memory only.

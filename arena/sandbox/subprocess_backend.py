@@ -71,7 +71,7 @@ class SubprocessSandbox:
         ready_read, ready_write = os.pipe()
         launch = Launch(
             command=[
-                *(str(staged.python), "-I", "-S", str(staged.support / "start.py"), str(ready_write), "0"),
+                *(str(staged.python), "-I", "-B", str(staged.support / "start.py"), str(ready_write), "0"),
                 *(names.get(word, word) for word in chosen),
             ],
             environment=environment,

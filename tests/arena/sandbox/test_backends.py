@@ -19,7 +19,7 @@ import pytest
 
 from arena.sandbox.bubblewrap import SLOTS, BubblewrapSandbox
 from arena.sandbox.limits import FOLDER, Hierarchies, sweep_stale
-from arena.sandbox.sandbox import PLAIN_PYTHON, Job, Limits, Sandbox, SandboxUnavailable, choose
+from arena.sandbox.sandbox import PLAIN_PYTHON, PYTHON, Job, Limits, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import StagedPython
 from arena.sandbox.subprocess_backend import SubprocessSandbox
 from tests.arena.sandbox.conftest import MakeJob
@@ -310,3 +310,30 @@ def test_the_probe_passes_for_an_ordinary_user(
     )
     assert done.returncode == 0, done.stderr
     assert [check for check in json.loads(done.stdout) if not check[1]] == []
+
+
+async def test_a_source_that_does_not_compile_is_the_agents_fault(
+    either: Sandbox, job: MakeJob, limits: Limits
+) -> None:
+    ended = await either.run(job("def ("), limits, slot=0)
+    assert (ended.reason, ended.return_code) == ("exit", 1)
+    assert "SyntaxError" in ended.stderr
+
+
+async def test_a_script_runs_as_main_with_its_arguments(
+    either: Sandbox, recorder: Path, limits: Limits
+) -> None:
+    source = """
+import pickle, sys
+class Local: pass
+assert isinstance(pickle.loads(pickle.dumps(Local())), Local)
+print(__name__, __file__ == sys.argv[0], sys.argv[1:], sys.flags.isolated, sys.flags.dont_write_bytecode)
+"""
+    ended = await either.run(Job(source.encode(), recorder, (*PLAIN_PYTHON, "a", "b")), limits, slot=0)
+    assert ended.stdout == "__main__ True ['a', 'b'] 1 1\n", ended.stderr
+
+
+async def test_another_program_can_be_the_command(either: Sandbox, recorder: Path, limits: Limits) -> None:
+    command = (PYTHON, "-I", "-c", "import os; print(len(os.listdir('/proc/self/fd')))")
+    ended = await either.run(Job(b"", recorder, command), limits, slot=0)
+    assert ended.stdout == "4\n", ended.stderr
