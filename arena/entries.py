@@ -12,6 +12,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
 
 from arena.race_records import PhaseResults, Standing, queue_episodes
 from arena.rules import Rules
@@ -25,7 +26,11 @@ RACE = "race"
 
 async def candidates(session: AsyncSession, submissions: Sequence[UUID] | None) -> Sequence[Submission]:
     """Accepted submissions, those chosen or all, the latest first."""
-    accepted = select(Submission).where(Submission.state == "accepted")
+    accepted = (
+        select(Submission)
+        .options(defer(Submission.source, raiseload=True))
+        .where(Submission.state == "accepted")
+    )
     if submissions is not None:
         chosen = accepted.where(Submission.id.in_(submissions)).order_by(
             Submission.submitted_at.desc(), Submission.id

@@ -8,21 +8,19 @@ from pathlib import Path
 from arena.episode import EpisodeRecord, play
 from arena.recorder.budget import Budget
 from arena.recorder.upstream import Upstream
-from arena.rules import Rules
 from arena.sandbox.sandbox import Limits, Sandbox
 from arena.worker import Assignment
 from problems.environment import Environment
 
 
 class SandboxedPlayer:
-    """A `Player`: each episode in its slot of the sandbox, with the limits and the budget of the rules."""
+    """A `Player`: each episode in its slot of the sandbox, with limits and budget by its race's rules."""
 
     def __init__(
         self,
         environments: Mapping[str, Environment],
         sandbox: Sandbox,
         upstream: Upstream,
-        rules: Rules,
         *,
         socket_root: Path,
         first_slot: int = 0,
@@ -31,8 +29,6 @@ class SandboxedPlayer:
         self._environments = environments
         self._sandbox = sandbox
         self._upstream = upstream
-        self._limits = Limits(**rules.sandbox.model_dump())
-        self._budget = Budget(**rules.budget.model_dump())
         self._socket_root = socket_root
         self._first_slot = first_slot
 
@@ -45,10 +41,10 @@ class SandboxedPlayer:
             problem=assignment.problem,
             environment=self._environments[leased.suite_id],
             sandbox=self._sandbox,
-            limits=self._limits,
+            limits=Limits(**assignment.rules.sandbox.model_dump()),
             slot=self._first_slot + slot,
             upstream=self._upstream,
-            budget=self._budget,
+            budget=Budget(**assignment.rules.budget.model_dump()),
             seed=leased.seed,
             socket_root=self._socket_root,
         )

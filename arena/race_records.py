@@ -15,6 +15,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import defer
 
 from arena.rules import Rules
 from arena.scoring import EpisodeResult
@@ -29,11 +30,17 @@ class PhaseResults:
     results: tuple[EpisodeResult, ...]
     unplayed: int
     unjudged: int
+    """Scored, but the judge has not been asked yet."""
 
     @property
     def complete(self) -> bool:
         """Whether every episode is done and the judge has said what it can."""
         return not self.unplayed and not self.unjudged
+
+    @property
+    def unanswered(self) -> int:
+        """How many the judge was asked about and could not answer."""
+        return sum(r.verdict != "unscored" and r.grade is None for r in self.results)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,7 @@ async def standings(session: AsyncSession, race_id: UUID) -> list[Standing]:
     rows = await session.execute(
         select(Entrant, Submission)
         .join(Submission, Submission.id == Entrant.submission_id)
+        .options(defer(Submission.source, raiseload=True))
         .where(Entrant.race_id == race_id)
         .order_by(Submission.submitted_at, Submission.source_sha256, Submission.id)
     )

@@ -21,6 +21,7 @@ from arena.draws import draw_problems
 from arena.entries import QUALIFYING, RACE, add_entrants, candidates, expose, qualify, qualifying_scores
 from arena.queue import unfinished
 from arena.race_records import (
+    PhaseResults,
     locked,
     phase_results,
     queue_episodes,
@@ -173,16 +174,24 @@ class RaceEngine:
                 return False
             found = await phase_results(session, race_id, phase)
         if found.unjudged:
-            try:
-                async with asyncio.timeout(self._rules.judge_deadline_s):
-                    await self._judge_pending()
-            except TimeoutError:
-                _log.warning(
-                    "the judge is not done after %.0f s; going on later", self._rules.judge_deadline_s
-                )
-            async with self._database.session() as session:
-                found = await phase_results(session, race_id, phase)
+            found = await self._judge_round(race_id, phase)
+        pause_s = self._rules.judge_pause_s
+        for _ in range(self._rules.judge_retries):
+            if found.unjudged or not found.unanswered:
+                break
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+            found = await self._judge_round(race_id, phase)
         return found.complete
+
+    async def _judge_round(self, race_id: UUID, phase: str) -> PhaseResults:
+        try:
+            async with asyncio.timeout(self._rules.judge_deadline_s):
+                await self._judge_pending()
+        except TimeoutError:
+            _log.warning("the judge is not done after %.0f s; going on later", self._rules.judge_deadline_s)
+        async with self._database.session() as session:
+            return await phase_results(session, race_id, phase)
 
     async def _finish_qualifying(self, race_id: UUID) -> None:
         if not await self._judge(race_id, QUALIFYING):

@@ -142,6 +142,10 @@ class Rules(_Section):
     outage_pause_max_s: Seconds = 120.0
     judge_deadline_s: Seconds = 3600.0
     """The longest that one round of judging may take before the race looks again."""
+    judge_retries: Annotated[int, Field(ge=0)] = 4
+    """Further rounds of judging before what the judge could not answer is left out."""
+    judge_pause_s: Annotated[float, Field(ge=0.0)] = 5.0
+    """Pause before the first such round; it doubles with each further one."""
     void_share: Share = 0.10
     """A race with more than this share of its problems left out is void: it would decide on too few."""
 

@@ -29,7 +29,7 @@ from problems.problem import AnsweredProblem
 from storage.database import Database
 from storage.errors import StorageError, TraceRefused
 from storage.events import BrokenChain, Event, EventLog
-from storage.tables import Submission, SuiteProblem
+from storage.tables import Race, Submission, SuiteProblem
 
 _log = logging.getLogger(__name__)
 
@@ -49,6 +49,8 @@ class Assignment:
     leased: Leased
     source: bytes
     problem: AnsweredProblem
+    rules: Rules
+    """Those of the episode's race, which need not be the ones that this worker was started with."""
 
 
 class Played(Protocol):
@@ -117,7 +119,10 @@ class Worker:
         suites: Collection[str] | None = None,
         jitter: random.Random | None = None,
     ) -> None:
-        """`name` says in the database who has a lease. With `suites`, only episodes of those are leased."""
+        """`name` says in the database who has a lease. With `suites`, only episodes of those are leased.
+
+        Of `rules`, the worker takes what concerns itself: leases, heartbeats and pauses.
+        """
         if slots < 1:
             raise ValueError(f"a worker needs at least one slot, not {slots}")
         self._database = database
@@ -170,11 +175,11 @@ class Worker:
         try:
             played = await self._play(assignment, slot)
             try:
-                await self._store(leased, played)
+                await self._store(assignment, played)
             except (TraceRefused, BrokenChain):
                 _log.exception("the record of episode %s contradicts itself", leased.episode_id)
                 played = _abandoned(assignment, "its record contradicts itself", self._clock())
-                await self._store(leased, played)
+                await self._store(assignment, played)
         except StaleLease as error:
             _log.warning("%s", error)
         except asyncio.CancelledError:
@@ -197,10 +202,10 @@ class Worker:
 
     async def _play(self, assignment: Assignment, slot: int) -> Played:
         """Play under heartbeats. Raises StaleLease when the episode is no longer ours."""
-        leased = assignment.leased
-        if leased.fence > self._rules.max_leases:
+        leased, rules = assignment.leased, assignment.rules
+        if leased.fence > rules.max_leases:
             return _abandoned(assignment, queue.LOST, self._clock())
-        deadline = asyncio.get_running_loop().time() + self._rules.sandbox.wall_s + self._rules.overrun_s
+        deadline = asyncio.get_running_loop().time() + rules.sandbox.wall_s + rules.overrun_s
         playing = asyncio.create_task(self._player.play(assignment, slot))
         try:
             while True:
@@ -229,8 +234,9 @@ class Worker:
         except _DATABASE_DOWN as error:  # the lease outlasts a few of these
             _log.warning("cannot renew a lease: %s", error)
 
-    async def _store(self, leased: Leased, played: Played) -> None:
+    async def _store(self, assignment: Assignment, played: Played) -> None:
         """Store a result, through short outages of the database; a longer one costs us the lease."""
+        leased = assignment.leased
         for attempt in range(1, _STORE_TRIES + 1):
             try:
                 async with self._database.session() as session:
@@ -241,7 +247,7 @@ class Worker:
                         events=played.events,
                         wall_s=played.wall_s,
                         now=self._clock(),
-                        rules=self._rules,
+                        rules=assignment.rules,
                     )
                 return
             except _DATABASE_DOWN as error:
@@ -258,14 +264,15 @@ class Worker:
 
 
 async def assignment_for(session: AsyncSession, leased: Leased) -> Assignment:
-    """The source and the problem of a leased episode. Raises StorageError when either is gone."""
+    """Source, problem and rules of a leased episode. Raises StorageError when one is gone."""
     source = await session.scalar(select(Submission.source).where(Submission.id == leased.submission_id))
     row = await session.get(SuiteProblem, (leased.suite_id, leased.problem_id))
-    if source is None or row is None:
+    rules = await session.scalar(select(Race.rules).where(Race.id == leased.race_id))
+    if source is None or row is None or rules is None:
         raise StorageError(
             f"episode {leased.episode_id} refers to a submission or problem that is not stored"
         )
-    return Assignment(leased, source, answered(row))
+    return Assignment(leased, source, answered(row), Rules.load(rules))
 
 
 def _abandoned(assignment: Assignment, reason: str, now: datetime) -> _Abandoned:

@@ -122,7 +122,6 @@ class Validator:
                 self._parts.environments,
                 self._parts.sandbox,
                 self._parts.upstream,
-                self._parts.rules,
                 socket_root=self._parts.socket_root,
             ),
             self._parts.rules,

@@ -16,6 +16,7 @@ from uuid import UUID
 
 from fastapi import FastAPI, Header, Query, Request, Response
 from sqlalchemy import case, func, select, text
+from sqlalchemy.orm import defer
 
 from arena.api import problem_details
 from arena.api.problem_details import ApiError, responses
@@ -169,7 +170,7 @@ def create_app(
         limit: Annotated[int, Query(ge=1, le=100)] = 20,
     ) -> list[RaceSummary]:
         """Races, the newest first."""
-        query = select(Race).order_by(Race.number.desc()).limit(limit)
+        query = select(Race).options(defer(Race.settlement)).order_by(Race.number.desc()).limit(limit)
         async with database.session() as session:
             found = (
                 await session.scalars(query if before is None else query.where(Race.number < before))

@@ -191,7 +191,7 @@ async def _work(chosen: Settings) -> None:
         world, database = await stack.enter_async_context(_store(chosen))
         environments = dict.fromkeys((world.public.suite_id, world.pool.suite_id), world.environment)
         player = SandboxedPlayer(
-            environments, sandbox, upstream, chosen.rules, socket_root=stack.enter_context(socket_root())
+            environments, sandbox, upstream, socket_root=stack.enter_context(socket_root())
         )
         worker = Worker(
             database,

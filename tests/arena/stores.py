@@ -127,7 +127,7 @@ async def add_submission(
     return submission.id
 
 
-async def add_episodes(database: Database, names: Sequence[str] = ("p0",), *, seed: int = 7) -> UUID:
+async def add_episodes(database: Database, names: Sequence[str] = ("p0",), *, rules: Rules = RULES) -> UUID:
     """A race with one submission and one queued episode for each problem name; returns the race's id."""
     async with database.session() as session:
         submission = await add_submission(session, "hk")
@@ -149,7 +149,14 @@ async def add_episodes(database: Database, names: Sequence[str] = ("p0",), *, se
                     leak_keys=list(one.leak_keys),
                 )
             )
-        race = Race(number=1, rules={}, rules_hash="h", public_suite_id="s", pool_suite_id="s", opened_at=NOW)
+        race = Race(
+            number=1,
+            rules=rules.model_dump(mode="json"),
+            rules_hash=rules.rules_hash,
+            public_suite_id="s",
+            pool_suite_id="s",
+            opened_at=NOW,
+        )
         session.add(race)
         await session.flush()
         for position, name in enumerate(names):
@@ -160,7 +167,7 @@ async def add_episodes(database: Database, names: Sequence[str] = ("p0",), *, se
                     submission_id=submission,
                     suite_id="s",
                     problem_id=name,
-                    seed=seed,
+                    seed=7,
                     position=position,
                     not_before=NOW,
                 )

@@ -37,7 +37,7 @@ CRASHING = b"def solve(problem, tools, llm):\n    raise KeyError('my own')\n"
 
 async def ledger_race(database: Database, source: bytes) -> UUID:
     """One queued episode of this agent in the ledger world."""
-    race_id = await add_episodes(database)
+    race_id = await add_episodes(database, rules=RULES)
     problem = ledger_problem()
     async with database.session() as session:
         submission = (await session.scalars(select(Submission))).one()
@@ -49,7 +49,7 @@ async def ledger_race(database: Database, source: bytes) -> UUID:
 
 async def played(database: Database, source: bytes, upstream: Upstream, root: Path) -> list[Trace]:
     race_id = await ledger_race(database, source)
-    player = SandboxedPlayer({"s": Ledger()}, SubprocessSandbox(stage()), upstream, RULES, socket_root=root)
+    player = SandboxedPlayer({"s": Ledger()}, SubprocessSandbox(stage()), upstream, socket_root=root)
     worker = Worker(database, player, RULES, name="w", slots=1, clock=Clock(), suites={"s"})
     await until_done(database, race_id, worker)
     async with database.session() as session:

@@ -32,6 +32,7 @@ RULES = Rules.load(
         "public_size": 4,
         "drawn_size": 10,
         "retry_backoff_s": 0,
+        "judge_pause_s": 0,
         "max_attempts": 2,
         "lease_s": 45,
         "heartbeat_s": 10,
@@ -56,6 +57,8 @@ class Arena:
         self.database = database
         self.clock = clock
         self.judge_answers = True
+        self.judge_rounds = 0
+        self.judge_back_in_round: int | None = None
         self.engine = self.new_engine()
 
     def new_engine(self, rules: Rules = RULES) -> RaceEngine:
@@ -73,11 +76,14 @@ class Arena:
         return trace.verdict == "solved" and trace.scripted == 0
 
     async def judge(self) -> None:
+        self.judge_rounds += 1
+        if self.judge_rounds == self.judge_back_in_round:
+            self.judge_answers = True
         async with self.database.session() as session:
             waiting = await session.scalars(
                 select(Trace.id)
                 .outerjoin(Judged, Judged.trace_id == Trace.id)
-                .where(Trace.final, Trace.verdict != "unscored", Judged.id.is_(None))
+                .where(Trace.final, Trace.verdict != "unscored", Judged.grade.is_(None))
             )
             for trace_id in waiting.all():
                 await record_judgement(
@@ -291,6 +297,19 @@ async def test_a_judge_that_is_down_makes_nobody_zero(arena: Arena) -> None:
     await arena.play(better_wins)
     arena.judge_answers = False
     assert await arena.advance(race_id, times=2) == "void"
+
+
+async def test_a_judge_that_comes_back_in_time_costs_nothing(arena: Arena) -> None:
+    race_id = await arena.open(("good",), champion="champ")
+    await arena.play(better_wins)
+    await arena.advance(race_id, times=2)
+    await arena.play(better_wins)
+    arena.judge_answers = False
+    arena.judge_back_in_round = arena.judge_rounds + 3
+    assert await arena.advance(race_id, times=2) == "settled"
+    race = await arena.race(race_id)
+    assert race.settlement is not None
+    assert race.settlement["problems"]["left_out"] == {}
 
 
 async def test_an_unjudged_phase_waits(arena: Arena) -> None:

@@ -119,7 +119,7 @@ async def traces(database: Database) -> list[Trace]:
 
 
 async def test_several_workers_play_every_episode_once(database: Database) -> None:
-    race_id = await add_episodes(database, [f"p{i}" for i in range(20)])
+    race_id = await add_episodes(database, [f"p{i}" for i in range(20)], rules=RULES)
     player = Instant(lambda _: solved())
     await until_done(
         database, race_id, worker(database, player, slots=2), worker(database, Instant(lambda _: solved()))
@@ -131,7 +131,7 @@ async def test_several_workers_play_every_episode_once(database: Database) -> No
 
 
 async def test_a_player_gets_the_source_and_the_problem_of_the_episode(database: Database) -> None:
-    race_id = await add_episodes(database, ["p0"])
+    race_id = await add_episodes(database, ["p0"], rules=RULES)
     seen: list[Assignment] = []
 
     def remember(assignment: Assignment) -> Verdict:
@@ -151,7 +151,7 @@ async def test_a_player_gets_the_source_and_the_problem_of_the_episode(database:
 async def test_whatever_breaks_around_an_episode_makes_it_unscored_and_never_failed(
     database: Database, player: object, reason: str
 ) -> None:
-    race_id = await add_episodes(database)
+    race_id = await add_episodes(database, rules=RULES)
     await until_done(database, race_id, worker(database, player))
     stored = await traces(database)
     assert [(t.verdict, t.final) for t in stored] == [("unscored", False), ("unscored", True)]
@@ -160,7 +160,8 @@ async def test_whatever_breaks_around_an_episode_makes_it_unscored_and_never_fai
 
 async def test_a_provider_that_comes_back_costs_no_episode(database: Database) -> None:
     """It is down for the first tries; with two attempts an episode, every one is scored in the end."""
-    race_id = await add_episodes(database, [f"p{i}" for i in range(6)])
+    rules = RULES.model_copy(update={"retry_backoff_s": 0.5})
+    race_id = await add_episodes(database, [f"p{i}" for i in range(6)], rules=rules)
     down_for = 4
     tries = 0
 
@@ -169,7 +170,6 @@ async def test_a_provider_that_comes_back_costs_no_episode(database: Database) -
         tries += 1
         return unscored() if tries <= down_for else solved()
 
-    rules = RULES.model_copy(update={"retry_backoff_s": 0.5})
     clock = Clock()
     stop = asyncio.Event()
     running = worker(database, Instant(provider), slots=2, rules=rules, clock=clock)
@@ -188,7 +188,7 @@ async def test_a_provider_that_comes_back_costs_no_episode(database: Database) -
 
 
 async def test_an_outage_lets_only_one_slot_probe(database: Database) -> None:
-    race_id = await add_episodes(database, [f"p{i}" for i in range(12)])
+    race_id = await add_episodes(database, [f"p{i}" for i in range(12)], rules=RULES)
     at_once = most = played = 0
 
     class Counting:
@@ -207,7 +207,7 @@ async def test_an_outage_lets_only_one_slot_probe(database: Database) -> None:
 
 
 async def test_stopping_tears_down_and_gives_the_episode_back_unplayed(database: Database) -> None:
-    await add_episodes(database)
+    await add_episodes(database, rules=RULES)
     player = Stuck()
     stop = asyncio.Event()
     async with asyncio.timeout(30):
@@ -223,7 +223,7 @@ async def test_stopping_tears_down_and_gives_the_episode_back_unplayed(database:
 
 
 async def test_a_worker_whose_lease_was_taken_over_tears_down_and_stores_nothing(database: Database) -> None:
-    await add_episodes(database)
+    await add_episodes(database, rules=RULES)
     player = Stuck()
     stop = asyncio.Event()
     async with asyncio.timeout(30):
@@ -241,16 +241,16 @@ async def test_a_worker_whose_lease_was_taken_over_tears_down_and_stores_nothing
 
 
 async def test_an_episode_that_overruns_its_deadline_is_ended_and_is_unscored(database: Database) -> None:
-    race_id = await add_episodes(database)
     player = Stuck()
     sandbox = RULES.sandbox.model_copy(update={"wall_s": 0.05})
     short = RULES.model_copy(update={"sandbox": sandbox, "overrun_s": 0.01})
+    race_id = await add_episodes(database, rules=short)
     await until_done(database, race_id, worker(database, player, rules=short))
     assert {t.reason for t in await traces(database)} == {"it overran its deadline"}
 
 
 async def test_an_episode_that_kills_its_workers_is_not_handed_out_for_ever(database: Database) -> None:
-    race_id = await add_episodes(database)
+    race_id = await add_episodes(database, rules=RULES)
     clock = Clock()
     for _ in range(RULES.max_leases):
         assert await take(database, worker="dies", now=clock()) is not None
