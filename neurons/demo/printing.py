@@ -153,7 +153,6 @@ def _number(value: float | None) -> str:
 
 
 def _share(share: dict[str, Any]) -> str:
-    if share.get("share") is None:
+    if share["share"] is None:
         return "none"
-    low, high = share["interval"]
-    return f"{share['share']:.2f} [{low:.2f}, {high:.2f}] of {share['n']}"
+    return f"{share['share']:.2f} [{share['low']:.2f}, {share['high']:.2f}] of {share['n']}"
