@@ -19,7 +19,7 @@ class TinyModel(_Section):
 
     vocabulary: int = Field(default=2048, ge=320)
     """Upper bound of the vocabulary."""
-    hidden: int = Field(default=96, ge=16)
+    hidden: int = Field(default=64, ge=16)
     layers: int = Field(default=2, ge=1)
     heads: int = Field(default=4, ge=2)
     positions: int = Field(default=4096, ge=128)

@@ -28,7 +28,7 @@ class FilterConfig(BaseModel):
 
     min_grade: float = Field(default=0.8, ge=0.0, le=1.0)
     """Lowest grade of reasoning, 0 to 1. At 0.8 a judge's coefficient is 1."""
-    final_reasons: tuple[str, ...] = ("final_call",)
+    final_reasons: tuple[str, ...] = ("final",)
     """The end reasons that mean an episode was ended by its final call."""
 
 

@@ -209,7 +209,9 @@ async def _end(worker: asyncio.subprocess.Process) -> None:
 def _environment() -> dict[str, str]:
     """Ours, with the place this package was imported from, so that the worker imports the same one."""
     here = str(Path(__file__).resolve().parent.parent)
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))}
+    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    # Threads that spin while they wait take a shared CPU from the ones they wait for.
+    return {"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONPATH": path}
 
 
 def _tail(out_dir: Path) -> str:

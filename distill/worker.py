@@ -152,7 +152,8 @@ def main(arguments: list[str]) -> None:
 
 
 def _end_with_parent() -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # not sys.stdin: its lock would be held when the interpreter shuts down
+        pass
     os._exit(ORPHANED)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from distill import templates
+from distill.config import Lora
 from distill.stages.base import Stage, StageFailed, StageInput
 from distill.templates import END_OF_TURN
 from distill.views import StepRow
@@ -66,24 +67,41 @@ class SupervisedFineTuning(Stage):
 
     def train(self, found: StageInput) -> dict[str, Any]:
         """See Stage. Raises UnknownArgument, StageFailed."""
-        from datasets import Dataset
-        from peft import LoraConfig
-        from transformers import AutoTokenizer
         from transformers.trainer_utils import get_last_checkpoint
+
+        trainer, measured = self.trainer(found)
+        checkpoints = self.context.folder / "checkpoints"
+        last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
+        result = trainer.train(resume_from_checkpoint=last)
+        trainer.save_model(str(self.context.folder / "trained"))
+        return {
+            "rows": len(measured.rows),
+            "overlong": measured.overlong,
+            "prompt_tokens": measured.prompt_tokens,
+            "completion_tokens": measured.completion_tokens,
+            "longest_row_tokens": measured.longest,
+            "steps": trainer.state.global_step,
+            "train_loss": result.training_loss,
+            "losses": [entry["loss"] for entry in trainer.state.log_history if "loss" in entry],
+            "train_s": round(result.metrics["train_runtime"], 2),
+            "processes": self.context.processes,
+        }
+
+    def trainer(self, found: StageInput) -> tuple[Any, Measured]:
+        """The SFTTrainer, ready to train, and what it will train on. Raises UnknownArgument, StageFailed."""
+        from datasets import Dataset
+        from transformers import AutoTokenizer
         from trl import SFTConfig, SFTTrainer
 
-        context, template = self.context, templates.load(found.manifest.config.template)
+        context = self.context
         args = check_args(context.config.args, {field.name for field in fields(SFTConfig)})
         tokenizer = AutoTokenizer.from_pretrained(context.parent)
-        adopt_template(tokenizer, template)
+        adopt_template(tokenizer, templates.load(found.manifest.config.template))
         measured = measure(found.rows, tokenizer, max_length=args["max_length"])
         if measured.overlong and context.config.on_overlong == "fail":
-            raise StageFailed(
-                f"{measured.overlong} rows have more than max_length {args['max_length']} tokens"
-            )
+            raise StageFailed(f"{measured.overlong} rows are longer than max_length {args['max_length']}")
         if not measured.rows:
             raise StageFailed(f"no row fits max_length {args['max_length']}; raise it")
-        lora = context.model.lora
         trainer = SFTTrainer(
             model=context.parent,
             args=SFTConfig(
@@ -98,34 +116,10 @@ class SupervisedFineTuning(Stage):
                 [{"prompt": row.prompt, "completion": row.completion} for row in measured.rows]
             ),
             processing_class=tokenizer,
-            peft_config=None
-            if lora is None
-            else LoraConfig(
-                r=lora.r,
-                lora_alpha=lora.alpha,
-                lora_dropout=lora.dropout,
-                target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
-                task_type="CAUSAL_LM",
-            ),
+            peft_config=_adapters(context.model.lora),
         )
         _refuse_silent_loss(trainer, measured, context.processes)
-        checkpoints = context.folder / "checkpoints"
-        last = get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None
-        result = trainer.train(resume_from_checkpoint=last)
-        trainer.save_model(str(context.folder / "trained"))
-        losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-        return {
-            "rows": len(measured.rows),
-            "overlong": measured.overlong,
-            "prompt_tokens": measured.prompt_tokens,
-            "completion_tokens": measured.completion_tokens,
-            "longest_row_tokens": measured.longest,
-            "steps": trainer.state.global_step,
-            "train_loss": result.training_loss,
-            "losses": losses,
-            "train_s": round(result.metrics["train_runtime"], 2),
-            "processes": context.processes,
-        }
+        return trainer, measured
 
 
 def check_args(given: dict[str, Any], known: set[str]) -> dict[str, Any]:
@@ -170,6 +164,20 @@ def measure(rows: Sequence[StepRow], tokenizer: Any, *, max_length: int) -> Meas
         completions += len(whole) - len(prompt)
         longest = max(longest, len(whole))
     return Measured(tuple(kept), prompts, completions, longest, len(rows) - len(kept))
+
+
+def _adapters(lora: Lora | None) -> Any:
+    if lora is None:
+        return None
+    from peft import LoraConfig
+
+    return LoraConfig(
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.targets if isinstance(lora.targets, str) else list(lora.targets),
+        task_type="CAUSAL_LM",
+    )
 
 
 def _refuse_silent_loss(trainer: Any, measured: Measured, processes: int) -> None:
