@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 MAX_MESSAGES = 2_000
 MAX_TOOLS = 64
+MAX_STOPS = 16
 
+Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,128}$")]
 
 
@@ -92,6 +94,29 @@ class OfferedTool(_Part):
     function: OfferedFunction
 
 
+class ChosenFunction(_Part):
+    """The function that the model must call."""
+
+    name: Name
+
+
+class ChosenTool(_Part):
+    """The tool that the model must call; with which arguments is for the model to say."""
+
+    type: Literal["function"]
+    function: ChosenFunction
+
+
+class ResponseFormat(_Part):
+    """The form of the answer.
+
+    A schema or a grammar of the agent's is not taken: with a `const` or an `enum` in it, decoding would write
+    the agent's own sentences and calls, and they would stand in the record as the model's.
+    """
+
+    type: Literal["text", "json_object"]
+
+
 class StreamOptions(_Part):
     """What a stream carries besides the message."""
 
@@ -111,12 +136,12 @@ class ChatRequest(_Part):
     model: str = "default"
     messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
     tools: list[OfferedTool] | None = Field(default=None, max_length=MAX_TOOLS)
-    tool_choice: Literal["none", "auto", "required"] | dict[str, Any] | None = None
+    tool_choice: Literal["none", "auto", "required"] | ChosenTool | None = None
     parallel_tool_calls: bool | None = None
-    response_format: dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high"] | None = None
     chat_template_kwargs: TemplateSwitches | None = None
-    stop: str | list[str] | None = None
+    stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     seed: int | None = None
     temperature: float | None = None
     top_p: float | None = None
@@ -226,7 +251,11 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 def parse_request(value: object) -> ChatRequest:
     """The request in `value`. Raises ChatError."""
-    return _validated(ChatRequest, value)
+    request = _validated(ChatRequest, value)
+    if request.messages[-1].role == "assistant":
+        # Some providers go on writing from there and return it all: the agent's words as the model's.
+        raise ChatError("the last message must not be the assistant's: a begun answer is not continued here")
+    return request
 
 
 def parse_reply(value: object) -> Reply:
