@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from arena import strict_json
@@ -42,9 +44,18 @@ def derived_seed(episode_seed: int, call_number: int) -> int:
 class ModelDesk:
     """Makes the model calls of one episode."""
 
-    def __init__(self, witness: Witness, environment: Environment, upstream: Upstream, seed: int) -> None:
+    def __init__(
+        self,
+        witness: Witness,
+        environment: Environment,
+        tools: Sequence[Mapping[str, Any]],
+        upstream: Upstream,
+        seed: int,
+    ) -> None:
+        """`tools` are those of the problem, in OpenAI form."""
         self._witness = witness
         self._environment = environment
+        self._schemas = {tool["function"]["name"]: _plain(tool["function"]["parameters"]) for tool in tools}
         self._upstream = upstream
         self._seed = seed
         self._begun = 0
@@ -67,6 +78,7 @@ class ModelDesk:
             return self._refusal(409, "episode_over", "the episode is over: no further call counts")
         try:
             request = parse_request(strict_json.loads(body, max_bytes=self._witness.meter.budget.body_bytes))
+            self._check_tools(request)
         except (strict_json.StrictJsonError, ChatError) as error:
             return self._refusal(400, "invalid_request", str(error))
         self._begun += 1
@@ -81,6 +93,18 @@ class ModelDesk:
             return call.error("budget", 429, "budget_spent", str(spent), which=spent.which)
         call.model, call.params["max_tokens"] = model, granted
         return await self._ask(call, granted)
+
+    def _check_tools(self, request: ChatRequest) -> None:
+        """Raise ChatError when a tool of the problem is offered with a schema that is not its own.
+
+        A schema that allows one value only would make the model's call for it; a tool has one schema anyway.
+        """
+        for tool in request.tools or ():
+            function = tool.function
+            if self._schemas.get(function.name, function.parameters) != function.parameters:
+                raise ChatError(
+                    f"tools: {function.name} must be offered with its own parameters, as /problem gives them"
+                )
 
     async def _ask(self, call: _Call, granted: int) -> Response:
         meter, faults = self._witness.meter, list[ProviderFault]()
@@ -199,6 +223,11 @@ class _Call:
             reply, call_id=self.call_id, model=self.model, created=created, include_usage=include_usage
         )
         return Response(200, events, "text/event-stream")
+
+
+def _plain(schema: object) -> object:
+    """A schema as it looks after a trip through JSON, as an agent sends it back."""
+    return json.loads(json.dumps(schema))
 
 
 def _usage(reply: Reply, call: _Call) -> GivenUsage:

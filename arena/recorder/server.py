@@ -54,7 +54,7 @@ class Recorder:
         self._tools = [tool.openai() for tool in environment.tools(problem)]
         self._witness = Witness(budget, clock)
         self._tool_desk = ToolDesk(self._witness, environment)
-        self._model_desk = ModelDesk(self._witness, environment, upstream, seed)
+        self._model_desk = ModelDesk(self._witness, environment, self._tools, upstream, seed)
         self._turns = asyncio.Semaphore(budget.concurrent_requests)
         self.began = False
         """Whether anyone asked for the problem: until then no line of the agent's can have run."""

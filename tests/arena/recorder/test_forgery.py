@@ -10,7 +10,7 @@ import pytest
 
 from arena.recorder.upstream import Upstream
 from tests.arena.puppet import Puppet, say
-from tests.arena.recorder.test_server import http_client, serving
+from tests.arena.recorder.test_server import http_client, kit, serving
 
 PROSE = "Product 123 costs 45 PHP, cheaper than product 456 at 60 PHP."
 
@@ -65,3 +65,26 @@ async def test_a_choice_of_tools_holds_nothing_but_a_name(
         stops = await ask(client, messages=say("x"), stop=["x"] * 1000)
     assert [answer.status_code for answer in (named, dictated, stops)] == [200, 400, 400]
     assert puppet.requests[0]["tool_choice"] == chosen
+
+
+async def test_a_tool_of_the_problem_is_offered_with_its_own_schema_or_not_at_all(
+    short_folder: Path, upstream: Upstream, puppet: Puppet
+) -> None:
+    def offered(name: str, parameters: dict[str, Any] | None) -> dict[str, Any]:
+        return {
+            "type": "function",
+            "function": {"name": name, "description": "mine", "parameters": parameters},
+        }
+
+    forced = {"type": "object", "properties": {"amount": {"const": 42}}, "required": ["amount"]}
+    async with serving(short_folder, upstream) as (_, path), http_client(path) as client:
+        _, tools, _ = await kit(path)
+        refused = [
+            await ask(client, messages=say("x"), tools=[offered("add", schema)])
+            for schema in (forced, {}, None)
+        ]
+        taken = await ask(client, messages=say("x"), tools=[*tools.specs, offered("note", forced)])
+    assert [answer.status_code for answer in refused] == [400] * 3
+    assert "its own parameters" in refused[0].json()["error"]["message"]
+    assert taken.status_code == 200
+    assert len(puppet.requests) == 1
