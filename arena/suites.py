@@ -33,9 +33,10 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
     """
     if not suite.problems:
         raise ValueError(f"suite {suite.name!r} has no problems")
+    suite_id = suite.suite_id  # a hash over all of it, made once
     async with database.session() as session:
         await session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-        stored = await session.get(Suite, suite.suite_id)
+        stored = await session.get(Suite, suite_id)
         if stored is not None:
             if stored.role != role:
                 raise ValueError(f"suite {suite.name!r} is stored as {stored.role}; it cannot be {role} too")
@@ -43,7 +44,7 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
         clusters = await _cluster_with_stored(session, suite)
         session.add(
             Suite(
-                id=suite.suite_id,
+                id=suite_id,
                 name=suite.name,
                 role=role,
                 environment=suite.environment,
@@ -55,7 +56,7 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
         await session.flush()
         session.add_all(
             SuiteProblem(
-                suite_id=suite.suite_id,
+                suite_id=suite_id,
                 problem_id=problem.problem.problem_id,
                 position=position,
                 category=problem.problem.category,
@@ -66,7 +67,7 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
             )
             for position, problem in enumerate(suite.problems)
         )
-        return suite.suite_id
+        return suite_id
 
 
 def suite_root(suite: ProblemSuite) -> str:
