@@ -13,8 +13,9 @@ from typing import Any
 from arena import strict_json
 from problems.environment import Environment
 
-MAX_EMITTED = 64
-"""Calls of one response that count. A model made to list every possible call gains nothing beyond these."""
+MAX_EMITTED = 16
+"""Calls of one response that count; a shopper looks at a few things at once. A model that is made to recite a
+long list, so that the calls of a script look like its own, must be asked again for every so many."""
 MAX_ARGUMENT_BYTES = 64 * 1024
 
 
