@@ -29,6 +29,10 @@ class StrictJsonError(ValueError):
     """The input is not JSON that we accept. The message says why, without repeating the input."""
 
 
+class UnstorableText(StrictJsonError):
+    """It is JSON, but a string in it holds a character that no store of ours can keep."""
+
+
 def loads(
     source: bytes | str, *, max_bytes: int, max_depth: int = MAX_DEPTH, max_items: int = MAX_ITEMS
 ) -> Any:
@@ -118,8 +122,8 @@ def _check_strings(value: Any) -> None:
 
 def _check_string(text: str) -> None:
     if "\0" in text:
-        raise StrictJsonError("a string contains the NUL character")
+        raise UnstorableText("a string contains the NUL character")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise StrictJsonError("a string contains half of a surrogate pair") from None
+        raise UnstorableText("a string contains half of a surrogate pair") from None

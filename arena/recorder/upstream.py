@@ -3,12 +3,16 @@
 The API key lives here and nowhere else: it is added to the request on its way out, and removed from whatever
 the provider says in return. The one thing to know: every failure is sorted into one of two kinds. A
 `ProviderFault` is not the agent's doing and is retried, at most `retries` times; a `RequestRejected` is the
-agent's own bad request and is not.
+agent's own bad request and is not. An agent that is losing would rather not be scored, so what it can bring
+about at will must not look like the provider's failing: where that could be, the provider is asked a small
+question of our own, and one that answers it is well.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
@@ -21,15 +25,26 @@ AGENTS_FAULT = frozenset({400, 413, 422})
 """Statuses by which a provider says that the request itself was bad."""
 NOT_WORTH_RETRYING = frozenset({401, 402, 403, 404})
 """Our key, account or address is wrong; asking again will not help."""
+MODERATED = 403
+"""Our key was refused, or the words of this very request were; a question of our own tells which."""
 MAX_PAUSE_S = 10.0
+
+ORDINARY_TOKENS = 1_024
+ORDINARY_PROMPT_BYTES = 32 * 1024
+"""A request within both must be answered in time by any provider fit for use. One beyond may have taken
+longer because it asked for a lot."""
 
 
 class ProviderFault(Exception):
-    """The provider did not answer as it should. The message is fit for a log: it holds no key."""
+    """The provider did not answer as it should. The message is fit for a log: it holds no key.
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    `late` says that it did not answer in time.
+    """
+
+    def __init__(self, message: str, status: int | None = None, *, late: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.late = late
 
 
 class RequestRejected(Exception):
@@ -99,20 +114,45 @@ class Upstream:
         """
         while True:
             try:
-                return await self._attempt(payload)
+                return await self._attempt(payload, self.timeout_s)
             except ProviderFault as fault:
                 faults.append(fault)
+                rejected = await self._provoked(fault, payload)
+                if rejected is not None:
+                    faults.remove(fault)
+                    raise rejected from None
                 if len(faults) > self.retries or fault.status in NOT_WORTH_RETRYING:
                     raise
             pause = self._pause_s * 2 ** (len(faults) - 1) * (0.5 + jitter)
             await asyncio.sleep(min(pause, MAX_PAUSE_S))
 
-    async def _attempt(self, payload: dict[str, Any]) -> Reply:
+    async def _provoked(self, fault: ProviderFault, payload: dict[str, Any]) -> RequestRejected | None:
+        """The fault as the request's own doing, if it is that; until then it is the provider's."""
+        if fault.status == MODERATED and await self._is_well(payload["model"]):
+            return RequestRejected(f"{fault}; it answers other requests", MODERATED)
+        if fault.late and _is_large(payload) and await self._is_well(payload["model"]):
+            return RequestRejected(
+                f"{fault}, while it answers small requests: ask for at most {ORDINARY_TOKENS} tokens, on "
+                f"at most {ORDINARY_PROMPT_BYTES} bytes of messages",
+                413,
+            )
+        return None
+
+    async def _is_well(self, model: str) -> bool:
+        """Whether the provider answers a small question of our own, and promptly."""
+        question = {"model": model, "messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 16}
         try:
-            async with asyncio.timeout(self.timeout_s):
+            await self._attempt({**question, "stream": False}, self.timeout_s / 2)
+        except (ProviderFault, RequestRejected):
+            return False
+        return True
+
+    async def _attempt(self, payload: dict[str, Any], timeout_s: float) -> Reply:
+        try:
+            async with asyncio.timeout(timeout_s):
                 status, body = await self._post(payload)
         except (TimeoutError, httpx.TimeoutException):
-            raise ProviderFault(f"no answer within {self.timeout_s:g} s") from None
+            raise ProviderFault(f"no answer within {timeout_s:g} s", late=True) from None
         except httpx.HTTPError as error:
             raise ProviderFault(f"connection failed ({type(error).__name__})") from None
         if status in AGENTS_FAULT:
@@ -121,6 +161,9 @@ class Upstream:
             raise ProviderFault(f"status {status}: {self._said(body)}", status)
         try:
             return parse_reply(strict_json.loads(body, max_bytes=self._max_response_bytes))
+        except strict_json.UnstorableText as error:
+            # The provider did its part; it is what the model was made to write that cannot be kept.
+            raise RequestRejected(f"the model's answer cannot be kept: {error}", 422) from None
         except (strict_json.StrictJsonError, ChatError) as error:
             raise ProviderFault(f"malformed answer: {error}", status) from None
 
@@ -145,3 +188,8 @@ class Upstream:
         if self._api_key is not None:
             text = text.replace(self._api_key.get_secret_value(), "[key]")
         return text[:300]
+
+
+def _is_large(payload: Mapping[str, Any]) -> bool:
+    read = len(json.dumps([payload["messages"], payload.get("tools")], ensure_ascii=False).encode())
+    return payload["max_tokens"] > ORDINARY_TOKENS or read > ORDINARY_PROMPT_BYTES

@@ -21,6 +21,7 @@ def puppet_server() -> Iterator[Puppet]:
 def puppet(puppet_server: Puppet) -> Puppet:
     puppet_server.requests.clear()
     puppet_server.keys.clear()
+    puppet_server.well = True
     return puppet_server
 
 

@@ -1,7 +1,8 @@
 """A real OpenAI-compatible endpoint whose model does what the last message tells it to.
 
 The last message's content is a JSON object: `message` (the assistant message), `status` (an error instead),
-`body` (raw text instead), `fail_first` (how often to fail with 503 before answering).
+`body` (raw text instead), `fail_first` (how often to fail with 503 before answering), `hang` (no answer until
+the asker gives up). To what is no order it says yes, unless it is not `well`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ class Puppet:
     def __init__(self) -> None:
         self.requests: list[dict[str, Any]] = []
         self.keys: set[str] = set()
+        self.well = True
         self._arrived = threading.Condition()
         self._app = FastAPI()
         self._app.post("/v1/chat/completions")(self._answer)
@@ -44,13 +46,22 @@ class Puppet:
         with self._arrived:
             assert self._arrived.wait_for(lambda: len(self.requests) >= count, timeout=20)
 
+    def _order(self, content: str) -> dict[str, Any]:
+        try:
+            return dict(json.loads(content))
+        except ValueError:
+            return {"message": {"role": "assistant", "content": "yes"}} if self.well else {"hang": True}
+
     async def _answer(self, request: Request) -> Response:
         body = await request.json()
         with self._arrived:
             self.requests.append(body)
             self._arrived.notify_all()
         self.keys.add(request.headers["authorization"])
-        order = json.loads(body["messages"][-1]["content"])
+        order = self._order(body["messages"][-1]["content"])
+        if order.get("hang"):
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
         failed = sum(1 for earlier in self.requests[:-1] if earlier["messages"] == body["messages"])
         status = 503 if failed < order.get("fail_first", 0) else order.get("status", 200)
         if status != 200:
