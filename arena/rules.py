@@ -61,10 +61,14 @@ class BudgetRules(_Section):
     """A context of 16,000 tokens at each of those calls."""
     completion_tokens: Count = 100_000
     completion_tokens_per_call: Count = 8_192
+    prompt_bytes_per_call: Count = 256 << 10
+    """Messages and tools of one model call: some 64,000 tokens. Beyond what a model reads providers fail in
+    ways of their own, and an agent that is losing must not be able to make them."""
     body_bytes: Count = 1 << 20
     """Size of one request to the recorder."""
-    total_bytes: Count = 64 << 20
-    """Of all its requests together: it bounds what is stored."""
+    total_bytes: Count = 16 << 20
+    """Of all its requests together: it bounds what is stored, and the memory that storing it takes, which is
+    many times as much. `model_calls` contexts of 16,000 tokens are a quarter of it."""
 
 
 class PayoutRules(_Section):

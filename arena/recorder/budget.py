@@ -27,9 +27,11 @@ class Budget:
     prompt_tokens: int = 1_000_000
     completion_tokens: int = 100_000
     completion_tokens_per_call: int = 8_192
+    prompt_bytes_per_call: int = 256 * 1024
+    """Of the messages and tools of one model call, as JSON: what a provider may be asked to read."""
     body_bytes: int = 1024 * 1024
     """Of one request."""
-    total_bytes: int = 64 * 1024 * 1024
+    total_bytes: int = 16 * 1024 * 1024
     """Of all request bodies together: it bounds the log."""
     concurrent_requests: int = 8
     """Executed at once; more wait their turn."""

@@ -87,6 +87,11 @@ class ModelDesk:
         if model is None:
             known = ", ".join(("default", *self._upstream.models))
             return call.error("agent", 404, "model_not_found", f"no such model here; there is: {known}")
+        limit = self._witness.meter.budget.prompt_bytes_per_call
+        if call.prompt_bytes > limit:
+            return call.error(
+                "agent", 413, "prompt_too_large", f"send at most {limit} bytes of messages and tools"
+            )
         try:
             granted = self._witness.meter.start_model_call(request.wanted_tokens)
         except BudgetSpent as spent:
@@ -188,8 +193,8 @@ class _Call:
 
     @property
     def prompt_bytes(self) -> int:
-        """The size of what the model reads."""
-        return len(repr((self._messages, self._tools)))
+        """The size of what the model reads, as JSON."""
+        return len(json.dumps([self._messages, self._tools], ensure_ascii=False).encode())
 
     def record(self, **result: Any) -> None:
         """Append the event. `result` is `response` or `error`."""

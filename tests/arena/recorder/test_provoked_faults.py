@@ -96,3 +96,11 @@ async def test_a_request_counts_as_the_providers_fault_until_it_is_known_not_to(
     with pytest.raises(ConnectionError):
         await asking
     assert recorder.provider_fault is not None
+
+
+async def test_a_prompt_beyond_the_limit_never_reaches_the_provider(
+    short_folder: Path, upstream: Upstream, puppet: Puppet
+) -> None:
+    messages = [{"role": "user", "content": "x" * (256 * 1024)}]
+    assert await fault_after(short_folder, upstream, messages=messages) == ("agent", False)
+    assert puppet.requests == []
