@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import tempfile
+import fcntl
+import os
+import secrets
+import shutil
+import struct
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 from arena.recorder.upstream import Upstream
-from arena.sandbox.sandbox import Sandbox, choose
+from arena.sandbox.probe import PROBE_SLOT
+from arena.sandbox.sandbox import Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import socket_folder, stage
-from neurons.settings import ModelSettings, ProblemSettings, SettingsError
+from arena.sandbox.staging import socket_root as runtime_folder
+from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsError
 from problems.shopping.world import World, prepare_generated, prepare_shoppingbench
+from storage.database import Database
+
+_SLOTS = PROBE_SLOT
+"""Slots of one host; the one behind them is the probe's."""
 
 
 def _unsaid(note: str) -> None:
@@ -32,10 +42,39 @@ async def ready_sandbox(*, unsafe: bool, say: Callable[[str], None] = _unsaid) -
 @contextlib.contextmanager
 def socket_root() -> Iterator[Path]:
     """A folder for the recorders' sockets that the agents' users can enter but not list."""
-    with tempfile.TemporaryDirectory(dir=socket_folder(), prefix="arena-") as folder:
-        root = Path(folder)
-        root.chmod(0o711)
-        yield root
+    folder = socket_folder()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def claimed_slots(count: int) -> Iterator[int]:
+    """The first of `count` sandbox slots that no other process of this host has.
+
+    Two agents in one slot would run as one user, and could use up each other's limits. The kernel drops the
+    claim of a process that is gone. Raises SandboxUnavailable when there are not so many in a row.
+    """
+    folder = runtime_folder()
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o711)
+    lock = os.open(folder / "slots.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for first in range(_SLOTS - count + 1):
+            # A byte a slot. Locks of the open file, not of the process: one process may claim twice.
+            region = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, first, count, 0)
+            with contextlib.suppress(BlockingIOError, PermissionError):
+                fcntl.fcntl(lock, fcntl.F_OFD_SETLK, region)
+                break
+        else:
+            raise SandboxUnavailable(
+                f"other processes of this host have taken its {_SLOTS} sandbox slots but for less than "
+                f"{count}: give fewer --slots"
+            )
+        yield first
+    finally:
+        os.close(lock)
 
 
 @contextlib.asynccontextmanager
@@ -43,8 +82,8 @@ async def provider(model: ModelSettings) -> AsyncIterator[Upstream]:
     """The endpoint that agents' model calls go to. Raises SettingsError when none is set."""
     if model.base_url is None or not model.models:
         raise SettingsError(
-            "no model endpoint is set: give model.base_url and model.models in arena.toml "
-            "(or ARENA_MODEL__BASE_URL and ARENA_MODEL__MODELS='[\"name\"]')"
+            "no model endpoint is set: give --model.base-url and --model.name, or model.base_url and "
+            "model.models in arena.toml"
         )
     upstream = Upstream(model.base_url, model.api_key, model.models, model.timeout_s, model.retries)
     try:
@@ -53,10 +92,36 @@ async def provider(model: ModelSettings) -> AsyncIterator[Upstream]:
         await upstream.aclose()
 
 
+@contextlib.asynccontextmanager
+async def existing_store(settings: Settings) -> AsyncIterator[Database]:
+    """The database of an earlier run, for commands that read it. Raises SettingsError when there is none:
+    a misspelt folder must not become a new, empty store.
+    """
+    if settings.url() is None and not (settings.data_dir / "postgres").is_dir():
+        raise SettingsError(
+            f"there is no database in {settings.data_dir}: give the --data-dir or --database-url of a "
+            "validator or demo"
+        )
+    async with Database.open(settings.url(), settings.data_dir) as database:
+        await database.migrate()
+        yield database
+
+
 def prepared_world(problems: ProblemSettings, folder: Path, *, public: int) -> World:
     """The world in `folder`, made when it is not there. Raises WorldError, ImportFailed, SynthesisError."""
+    seed = _kept_seed(folder.with_name(folder.name + ".seed")) if problems.seed is None else problems.seed
     if problems.path is not None:
-        return prepare_shoppingbench(folder, problems.path.expanduser(), seed=problems.seed, public=public)
-    return prepare_generated(
-        folder, seed=problems.seed, products=problems.products, public=public, pool=problems.pool
-    )
+        return prepare_shoppingbench(folder, problems.path, seed=seed, public=public)
+    return prepare_generated(folder, seed=seed, products=problems.products, public=public, pool=problems.pool)
+
+
+def _kept_seed(file: Path) -> int:
+    """The seed in `file`, drawn when there is none yet; readable by us alone."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    aside = file.with_name(f"{file.name}.{os.getpid()}")
+    aside.touch(mode=0o600)
+    aside.write_text(str(secrets.randbits(63)))
+    with contextlib.suppress(FileExistsError):
+        os.link(aside, file)  # whole or not at all, and never over another process's
+    aside.unlink()
+    return int(file.read_text())

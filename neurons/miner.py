@@ -18,6 +18,8 @@ from neurons.signing import HotkeyAuth
 from neurons.wallets import Wallet
 
 _TIMEOUT_S = 60.0
+_NO_ANSWER = (httpx.HTTPError, httpx.InvalidURL, UnicodeError)
+"""What httpx raises when nobody answers, or for an address at which nobody can."""
 
 
 class SubmissionRefused(RuntimeError):
@@ -48,8 +50,8 @@ async def validator_hotkey(api_url: str) -> str:
             answer = await client.get("/healthz")
             answer.raise_for_status()
             return Health.model_validate_json(answer.content).hotkey
-    except (httpx.HTTPError, ValidationError) as error:
-        raise ValidatorUnreachable(f"no validator answers at {api_url} ({error}); check --api.url") from error
+    except (*_NO_ANSWER, ValidationError) as error:
+        raise _unreachable(api_url, error) from error
 
 
 async def commit_and_submit(
@@ -60,6 +62,10 @@ async def commit_and_submit(
     `receiver` is the validator's hotkey. Sending the same source again gives the first receipt. Raises
     SubmissionRefused, ValidatorUnreachable, ChainError.
     """
+    if not (name.isascii() and name.isprintable()):
+        raise SubmissionRefused(
+            "bad_name", f"the agent's name {name!r} goes into a header: give a --name of ASCII characters"
+        )
     digest = hashlib.sha256(source)
     standing = await chain.commitment(wallet.hotkey.ss58_address)
     if standing is None or standing.content != digest.digest():
@@ -69,11 +75,18 @@ async def commit_and_submit(
             base_url=api_url, timeout=_TIMEOUT_S, auth=HotkeyAuth(wallet, receiver)
         ) as client:
             answer = await client.post("/v1/submissions", content=source, headers={"X-Agent-Name": name})
-    except httpx.HTTPError as error:
-        raise ValidatorUnreachable(f"no validator answers at {api_url} ({error}); check --api.url") from error
-    if answer.is_success:
-        return Sent(SubmissionReceipt.model_validate_json(answer.content), digest.hexdigest())
+        if answer.is_success:
+            return Sent(SubmissionReceipt.model_validate_json(answer.content), digest.hexdigest())
+    except (*_NO_ANSWER, ValidationError) as error:
+        raise _unreachable(api_url, error) from error
     raise _refusal(answer)
+
+
+def _unreachable(api_url: str, error: Exception) -> ValidatorUnreachable:
+    said = "it answers something else" if isinstance(error, ValidationError) else str(error)
+    return ValidatorUnreachable(
+        f"no validator answers at {api_url} ({said or type(error).__name__}); check --api.url"
+    )
 
 
 def _refusal(answer: httpx.Response) -> SubmissionRefused:

@@ -11,15 +11,16 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
 )
+from pydantic_settings import SettingsError as UnreadableVariable
 
 from arena.rules import Rules
 
@@ -44,6 +45,17 @@ def default_data_dir() -> Path:
     return here
 
 
+def _at_home(path: Path) -> Path:
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise ValueError(str(error)) from None
+
+
+HomePath = Annotated[Path, AfterValidator(_at_home)]
+"""A path in which ~ stands for the user's home, wherever it was written."""
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -62,7 +74,7 @@ class WalletSettings(_Section):
 
     name: str = "default"
     hotkey: str = "default"
-    path: Path = Path("~/.bittensor/wallets")
+    path: HomePath = Field(default=Path("~/.bittensor/wallets"), validate_default=True)
 
 
 class ModelSettings(_Section):
@@ -95,10 +107,10 @@ class ApiSettings(_Section):
 class ProblemSettings(_Section):
     """What is played."""
 
-    path: Path | None = None
+    path: HomePath | None = None
     """A folder of ShoppingBench files; without one problems are generated."""
-    seed: int = 0
-    """Keep it secret: who knows it can make the same generated problems."""
+    seed: int | None = None
+    """Keep it secret: who knows it knows the pool. None: drawn once, and kept beside the problems."""
     products: int = Field(default=30_000, ge=200)
     pool: int | None = None
     """Problems to draw hidden sets from; None: as many as there are."""
@@ -115,7 +127,7 @@ class Settings(BaseSettings):
         nested_model_default_partial_update=True,
     )
 
-    data_dir: Path = Field(default_factory=default_data_dir)
+    data_dir: HomePath = Field(default_factory=default_data_dir)
     """Everything the program keeps lies here, unless a database URL says otherwise."""
     database_url: SecretStr | None = None
     """A PostgreSQL URL; without one an embedded server runs in the data folder."""
@@ -139,6 +151,7 @@ def load(flags: Mapping[str, Any] | None = None, *, file: Path | None = None) ->
     Raises SettingsError.
     """
     _refuse_unknown_variables()
+    from_file = _read(file)
 
     class Layered(Settings):
         @classmethod
@@ -150,17 +163,29 @@ def load(flags: Mapping[str, Any] | None = None, *, file: Path | None = None) ->
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return (InitSettingsSource(settings_cls, _given(flags or {})), env_settings, init_settings)
+            return (
+                InitSettingsSource(settings_cls, _given(flags or {})),
+                env_settings,
+                InitSettingsSource(settings_cls, from_file),
+            )
 
     try:
-        return Layered(**_read(file))
+        return Layered()
     except ValidationError as error:
-        lines = [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-        raise SettingsError("settings that cannot be used:\n  " + "\n  ".join(lines)) from None
+        raise SettingsError(f"settings that cannot be used: {explained(error)}") from None
+    except UnreadableVariable as error:
+        # Its cause quotes the value, which may be a secret.
+        raise SettingsError(f"settings that cannot be used: {error}; it must be JSON") from None
+
+
+def explained(error: ValidationError) -> str:
+    """What pydantic found, in one line, by key, and without the values."""
+    return "; ".join(f"{'.'.join(map(str, e['loc'])) or 'all of it'}: {e['msg']}" for e in error.errors())
 
 
 def _read(file: Path | None) -> dict[str, Any]:
-    named = file or (Path(os.environ["ARENA_CONFIG"]) if os.environ.get("ARENA_CONFIG") else None)
+    variable = os.environ.get("ARENA_CONFIG")
+    named = file or (Path(variable).expanduser() if variable else None)
     path = named or Path(SETTINGS_FILE)
     if not path.is_file():
         if named:
@@ -170,6 +195,8 @@ def _read(file: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path} is not valid TOML: {error}") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def _refuse_unknown_variables() -> None:

@@ -13,7 +13,7 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -42,8 +42,9 @@ _log = logging.getLogger(__name__)
 
 _JUDGE_BATCH = 32
 _JUDGE_IDLE_S = 0.5
-_ADVANCE_EVERY_S = 0.25
 _RETRY_S = 5.0
+_SEALED_AT_MOST = timedelta(hours=3)
+"""Weights that were sent are not sent again within this time: commit-reveal keeps them sealed for a while."""
 
 
 class NotSettled(RuntimeError):
@@ -68,6 +69,7 @@ class Parts:
     wallet: Wallet
     socket_root: Path
     slots: int
+    first_slot: int = 0
 
 
 class Validator:
@@ -114,7 +116,10 @@ class Validator:
 
     @contextlib.asynccontextmanager
     async def working(self) -> AsyncIterator[None]:
-        """Play and judge in the background while the context is open."""
+        """Play and judge in the background while the context is open.
+
+        Raises what broke, in the context or beside it, as it is.
+        """
         stop = asyncio.Event()
         worker = Worker(
             self._parts.database,
@@ -123,6 +128,7 @@ class Validator:
                 self._parts.sandbox,
                 self._parts.upstream,
                 socket_root=self._parts.socket_root,
+                first_slot=self._parts.first_slot,
             ),
             self._parts.rules,
             name=f"{socket.gethostname()}:{os.getpid()}",
@@ -130,17 +136,28 @@ class Validator:
             clock=self._clock,
             suites=frozenset(self._parts.environments),
         )
-        async with asyncio.TaskGroup() as group:
-            group.create_task(worker.run(stop))
-            judging = group.create_task(self._judge_until_stopped(stop))
-            try:
-                yield
-            finally:
-                stop.set()
-                judging.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(worker.run(stop))
+                judging = group.create_task(self._judge_until_stopped(stop))
+                try:
+                    yield
+                finally:
+                    stop.set()
+                    judging.cancel()
+        except BaseExceptionGroup as broken:
+            if len(broken.exceptions) > 1:
+                raise
+            raise broken.exceptions[0] from None
 
-    async def drive(self, race_id: UUID, *, watch: Callable[[str], Awaitable[None]] | None = None) -> str:
-        """Move a race forward until it is over; returns `settled` or `void`.
+    async def drive(
+        self,
+        race_id: UUID,
+        *,
+        every_s: float = 0.25,
+        watch: Callable[[str], Awaitable[None]] | None = None,
+    ) -> str:
+        """Move a race forward until it is over, looking every `every_s`; returns `settled` or `void`.
 
         `watch` is told the state after each look. What is down for a while (chain, database) is waited for.
         """
@@ -155,10 +172,23 @@ class Validator:
                 await watch(state)
             if state in OVER:
                 return state
-            await asyncio.sleep(_ADVANCE_EVERY_S)
+            await asyncio.sleep(every_s)
 
-    async def pay(self, race_id: UUID) -> WeightReceipt:
-        """Set the weights of a settled race and read them back; what was confirmed once is not sent again.
+    async def last_settled(self) -> UUID | None:
+        """The newest race that settled: whose weights the chain should show."""
+        async with self._parts.database.session() as session:
+            return await session.scalar(
+                select(Race.id).where(Race.state == "settled").order_by(Race.number.desc()).limit(1)
+            )
+
+    async def race(self, race_id: UUID) -> Race:
+        """A race's row, as it is now."""
+        async with self._parts.database.session() as session:
+            return await session.get_one(Race, race_id)
+
+    async def pay(self, race_id: UUID, *, fresh_for: timedelta | None = None) -> WeightReceipt:
+        """Set the weights of a settled race and read them back; what was confirmed once is not sent again,
+        unless that was longer than `fresh_for` ago.
 
         Every try is stored. Raises NotSettled, ChainError.
         """
@@ -166,17 +196,20 @@ class Validator:
         async with database.session() as session:
             race = await session.get_one(Race, race_id)
             settlement = race.settlement
-            done = await session.scalar(
+            sent = await session.scalar(
                 select(WeightSetting)
-                .where(WeightSetting.race_id == race_id, WeightSetting.confirmed)
+                .where(WeightSetting.race_id == race_id, WeightSetting.error.is_(None))
+                .order_by(WeightSetting.confirmed.desc(), WeightSetting.set_at.desc())
                 .limit(1)
             )
         if settlement is None:
             raise NotSettled(f"race {race_id} has not settled: it has no weights")
-        if done is not None:
-            return WeightReceipt(
-                _uids(done.sent), _uids(done.read_back or {}), confirmed=True, block_hash=done.block_hash
-            )
+        if sent is not None:
+            age = utc_now() - sent.set_at
+            if sent.confirmed and (fresh_for is None or age < fresh_for):
+                return _receipt(sent)
+            if not sent.confirmed and age < _SEALED_AT_MOST:
+                return await self._look_again(sent.id)
         payout = settlement["payout"]
         metagraph = await chain.metagraph()
         mapped = weights_by_uid(
@@ -197,6 +230,16 @@ class Validator:
         finally:
             async with database.session() as session:
                 session.add(row)
+
+    async def _look_again(self, setting_id: UUID) -> WeightReceipt:
+        """Whether weights that were sent, but not confirmed, stand on the chain by now."""
+        uid = await self._parts.chain.registered(self.hotkey)
+        read_back = {} if uid is None else await self._parts.chain.weights(uid)
+        async with self._parts.database.session() as session:
+            setting = await session.get_one(WeightSetting, setting_id)
+            setting.read_back = _json(read_back)
+            setting.confirmed = read_back == _uids(setting.sent)
+            return _receipt(setting)
 
     async def _judge_some(self) -> object:
         return await judge_pending(self._parts.database, self._judge, limit=_JUDGE_BATCH)
@@ -227,6 +270,12 @@ class _Blocks:
             _log.warning("%s", error)
             return None
         return None if block is None else (block.number, block.hash)
+
+
+def _receipt(setting: WeightSetting) -> WeightReceipt:
+    return WeightReceipt(
+        _uids(setting.sent), _uids(setting.read_back or {}), setting.confirmed, setting.block_hash
+    )
 
 
 def _json(weights: Mapping[int, int]) -> dict[str, int]:

@@ -53,7 +53,7 @@ def run(
         report = asyncio.run(
             run_demo(
                 options,
-                chosen.data_dir.expanduser().absolute(),
+                chosen.data_dir.absolute(),
                 screen,
                 database_url=chosen.url(),
                 unsafe=chosen.sandbox.unsafe,

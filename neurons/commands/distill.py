@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 
 from distill import pipeline
-from distill.config import read_config
+from distill.backend import require_training
+from distill.config import DistillConfig, read_config
 from distill.pipeline import DistillReport
 from neurons import settings
 from neurons.commands.flags import DatabaseUrl, DataDir, Json
 from neurons.demo.screen import Screen
-from storage.database import Database
+from neurons.host import existing_store
+from neurons.settings import SettingsError, explained
 from storage.traces import TraceQuery, stream
 
 app = typer.Typer(help="From stored traces to a trained model.", no_args_is_help=True)
@@ -33,12 +36,11 @@ def run(
 ) -> None:
     """Make the corpus, train every stage, and measure before and after. Killed, it goes on where it was."""
     chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
-    plan = read_config(config)
+    plan = _plan(config)
     folder = out or chosen.data_dir / "distill" / plan.name
 
     async def work(screen: Screen) -> DistillReport:
-        async with Database.open(chosen.url(), chosen.data_dir) as database:
-            await database.migrate()
+        async with existing_store(chosen) as database:
             with screen.part(plan.name) as part:
 
                 def show(progress: pipeline.Progress) -> None:
@@ -54,7 +56,19 @@ def run(
         typer.echo(report.model_dump_json(indent=2))
     else:
         kept = report.manifest.funnel
-        Console().print(
+        typer.echo(
             f"{kept['kept']} of {kept['in']} traces kept; nats per completion token "
             f"{report.before.nll} before, {report.after.nll} after; report in {report.folder / 'report.json'}"
         )
+
+
+def _plan(config: Path) -> DistillConfig:
+    require_training("yaml")
+    import yaml  # type: ignore[import-untyped, unused-ignore]
+
+    try:
+        return read_config(config)
+    except ValidationError as error:
+        raise SettingsError(f"{config} cannot be used: {explained(error)}") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{config} is not valid YAML: {error}") from None

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from arena.sandbox.bubblewrap import BubblewrapSandbox
@@ -29,7 +30,7 @@ def run(
         for column in ("check", "holds", "detail"):
             table.add_column(column)
         for check in probe.checks:
-            table.add_row(check.name, "yes" if check.ok else "[red]NO[/red]", check.detail)
+            table.add_row(check.name, "yes" if check.ok else "[red]NO[/red]", escape(check.detail))
         Console().print(table)
     if not probe.ok:
         raise typer.Exit(1)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from neurons import settings
 from neurons.chain import Chain
@@ -39,7 +38,7 @@ def register(
             return await chain.register(wallet)
 
     uid = asyncio.run(work())
-    Console().print(f"{wallet.hotkey.ss58_address} has uid {uid} on subnet {chosen.chain.netuid}")
+    typer.echo(f"{wallet.hotkey.ss58_address} has uid {uid} on subnet {chosen.chain.netuid}")
 
 
 @app.command("submit")
@@ -89,7 +88,7 @@ def _chosen(
     )
     if not chosen.chain.netuid:
         raise SettingsError("which subnet? give --netuid")
-    return chosen, open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path.expanduser())
+    return chosen, open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path)
 
 
 async def _send(
@@ -109,7 +108,7 @@ def _tell(sent: Sent, as_json: bool) -> None:
     if as_json:
         typer.echo(sent.receipt.model_dump_json(indent=2))
     else:
-        Console().print(
+        typer.echo(
             f"submission {sent.receipt.submission_id}: sha256 {sent.sha256}, committed in block "
             f"{sent.receipt.commitment_block}"
         )

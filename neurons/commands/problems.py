@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from problems.golden import score_file
 
@@ -27,11 +26,10 @@ def score(
     if as_json:
         typer.echo(json.dumps(asdict(report), indent=2))
     else:
-        console = Console(highlight=False)
         for mismatch in report.mismatches:
-            console.print(
+            typer.echo(
                 f"{mismatch.case_id}: {mismatch.component} should be {mismatch.expected}, is {mismatch.got}"
             )
-        console.print(f"{report.matched} of {report.total} match")
+        typer.echo(f"{report.matched} of {report.total} match")
     if report.matched != report.total:
         raise typer.Exit(1)

@@ -10,11 +10,11 @@ from typing import Annotated
 from uuid import UUID
 
 import typer
-from rich.console import Console
 from sqlalchemy import select
 
 from neurons import settings
 from neurons.commands.flags import DatabaseUrl, DataDir, Json
+from neurons.host import existing_store
 from neurons.validator import utc_now
 from storage.database import Database
 from storage.errors import StorageError
@@ -63,8 +63,7 @@ def export_traces(
     chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
 
     async def work() -> ExportManifest:
-        async with Database.open(chosen.url(), chosen.data_dir) as database:
-            await database.migrate()
+        async with existing_store(chosen) as database:
             return await export(
                 database,
                 TraceQuery(
@@ -82,7 +81,7 @@ def export_traces(
     if as_json:
         typer.echo(json.dumps(manifest.to_json(), indent=2))
     else:
-        Console().print(f"{manifest.traces} traces in {out}")
+        typer.echo(f"{manifest.traces} traces in {out}")
 
 
 async def _race_id(database: Database, number: int) -> UUID:

@@ -8,33 +8,30 @@ import logging
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Coroutine
-from datetime import datetime, timedelta
+from collections.abc import Coroutine, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import UUID
 
 import typer
-from sqlalchemy.exc import SQLAlchemyError
 
 from arena.player import SandboxedPlayer
-from arena.races import EntryClosed
 from arena.suites import store_suite
 from arena.worker import Worker
 from neurons import settings
-from neurons.chain import Chain, ChainError
+from neurons.chain import Chain
 from neurons.commands.flags import DatabaseUrl, DataDir, Netuid, Network, WalletHotkey, WalletName, WalletPath
-from neurons.host import prepared_world, provider, ready_sandbox, socket_root
+from neurons.host import claimed_slots, prepared_world, provider, ready_sandbox, socket_root
+from neurons.rounds import race_and_pay
 from neurons.serving import serving
 from neurons.settings import Settings, SettingsError
 from neurons.validator import Parts, Validator, utc_now
 from neurons.wallets import open_wallet
 from problems.shopping.world import World
 from storage.database import Database
+from storage.tables import Suite
 
 _log = logging.getLogger(__name__)
-
-_PAUSE_S = 30.0
 
 app = typer.Typer(help="Run a validator.", no_args_is_help=True)
 
@@ -89,7 +86,7 @@ def run(
         raise SettingsError("which subnet? give --netuid")
     if race_every_h <= 0:
         raise SettingsError("--race-every-h must be positive")
-    asyncio.run(_validate(chosen, timedelta(hours=race_every_h)))
+    asyncio.run(_until_stopped(_validate(chosen, timedelta(hours=race_every_h))))
 
 
 def work(
@@ -111,18 +108,13 @@ def work(
             "sandbox": {"slots": slots, "unsafe": unsafe_no_sandbox or None},
         }
     )
-    asyncio.run(_work(chosen))
-
-
-def next_boundary(now: datetime, every: timedelta) -> datetime:
-    """The first multiple of `every`, counted from midnight UTC of 1 January 1970, after `now`."""
-    epoch = datetime.fromtimestamp(0, tz=now.tzinfo)
-    return epoch + ((now - epoch) // every + 1) * every
+    asyncio.run(_until_stopped(_work(chosen)))
 
 
 async def _validate(chosen: Settings, every: timedelta) -> None:
-    wallet = open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path.expanduser())
+    wallet = open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path)
     async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(provider(chosen.model))
         chain = await stack.enter_async_context(Chain(chosen.chain.network, chosen.chain.netuid))
         if await chain.registered(wallet.hotkey.ss58_address) is None:
             raise SettingsError(
@@ -130,9 +122,11 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 f"of {chosen.chain.network}: btcli tx burned-register --netuid {chosen.chain.netuid}"
             )
         sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
-        upstream = await stack.enter_async_context(provider(chosen.model))
-        world, database = await stack.enter_async_context(_store(chosen))
-        public, pool = world.public.suite_id, world.pool.suite_id
+        world = await _world(chosen)
+        database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
+        await database.migrate()
+        public = await store_suite(database, world.public, "public")
+        pool = await store_suite(database, world.pool, "pool")
         validator = Validator(
             Parts(
                 database=database,
@@ -144,54 +138,30 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 wallet=wallet,
                 socket_root=stack.enter_context(socket_root()),
                 slots=chosen.sandbox.slots,
+                first_slot=stack.enter_context(claimed_slots(chosen.sandbox.slots)),
             )
         )
         url = await stack.enter_async_context(serving(validator.app(), chosen.api.host, chosen.api.port))
         await stack.enter_async_context(validator.working())
         typer.echo(f"validator {validator.hotkey} takes submissions at {url}", err=True)
-        await _until_stopped(_races(validator, public, pool, every))
-
-
-async def _races(validator: Validator, public: str, pool: str, every: timedelta) -> None:
-    """One race after another. What is down for a while is waited for."""
-    while True:
-        try:
-            race_id = await validator.engine.open_race(
-                public, pool, boundary_at=next_boundary(utc_now(), every)
-            )
-            entering = asyncio.create_task(_enter(validator, race_id))
-            try:
-                state = await validator.drive(race_id)
-            finally:
-                entering.cancel()
-            if state == "settled":
-                receipt = await validator.pay(race_id)
-                _log.warning("race %s settled; weights confirmed: %s", race_id, receipt.confirmed)
-        except (ChainError, SQLAlchemyError, OSError, TimeoutError) as error:
-            _log.warning("trying again in %.0f s: %s", _PAUSE_S, error)
-            await asyncio.sleep(_PAUSE_S)
-
-
-async def _enter(validator: Validator, race_id: UUID) -> None:
-    """Enter accepted submissions as they come, until the boundary."""
-    while True:
-        try:
-            await validator.engine.enter(race_id)
-        except EntryClosed:
-            return
-        except (SQLAlchemyError, OSError, TimeoutError) as error:
-            _log.warning("cannot enter submissions now: %s", error)
-        await asyncio.sleep(_PAUSE_S)
+        await race_and_pay(validator, public, pool, every)
 
 
 async def _work(chosen: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
         upstream = await stack.enter_async_context(provider(chosen.model))
-        world, database = await stack.enter_async_context(_store(chosen))
+        sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
+        world = await _world(chosen)
+        database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
+        await database.migrate()
         environments = dict.fromkeys((world.public.suite_id, world.pool.suite_id), world.environment)
+        await _require_suites(database, environments)
         player = SandboxedPlayer(
-            environments, sandbox, upstream, socket_root=stack.enter_context(socket_root())
+            environments,
+            sandbox,
+            upstream,
+            socket_root=stack.enter_context(socket_root()),
+            first_slot=stack.enter_context(claimed_slots(chosen.sandbox.slots)),
         )
         worker = Worker(
             database,
@@ -202,32 +172,43 @@ async def _work(chosen: Settings) -> None:
             clock=utc_now,
             suites=frozenset(environments),
         )
-        stop = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, stop.set)
         typer.echo(f"working with {chosen.sandbox.slots} slots in {sandbox.name}", err=True)
-        await worker.run(stop)
+        await worker.run(asyncio.Event())
 
 
-@contextlib.asynccontextmanager
-async def _store(chosen: Settings) -> AsyncIterator[tuple[World, Database]]:
-    """The world and the database, with the world's suites in it."""
-    data_dir = chosen.data_dir.expanduser().absolute()
-    world = await asyncio.to_thread(
-        prepared_world, chosen.problems, data_dir / "world", public=chosen.rules.public_size
+async def _world(chosen: Settings) -> World:
+    return await asyncio.to_thread(
+        prepared_world, chosen.problems, chosen.data_dir / "world", public=chosen.rules.public_size
     )
-    async with Database.open(chosen.url(), data_dir) as database:
-        await database.migrate()
-        await store_suite(database, world.public, "public")
-        await store_suite(database, world.pool, "pool")
-        yield world, database
 
 
-async def _until_stopped(forever: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(forever)
+async def _require_suites(database: Database, suites: Iterable[str]) -> None:
+    """Refuse to wait for ever for episodes of problems that the validator does not play."""
+    async with database.session() as session:
+        for suite in suites:
+            if await session.get(Suite, suite) is None:
+                raise SettingsError(
+                    "this database has none of this worker's problems: start its validator first, and give "
+                    "both the same problems.* settings and rules.public_size (or copy the validator's "
+                    "world folder)"
+                )
+
+
+async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Work until SIGINT or SIGTERM; then put everything away and return. Further signals are not heard."""
+    task = asyncio.ensure_future(work)
+    stopped = asyncio.Event()
+
+    def stop() -> None:
+        if not stopped.is_set():
+            stopped.set()
+            task.cancel()
+
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    with contextlib.suppress(asyncio.CancelledError):
+        loop.add_signal_handler(number, stop)
+    try:
         await task
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise

@@ -29,7 +29,7 @@ from neurons.demo.gathering import gather
 from neurons.demo.options import DemoOptions, claimed
 from neurons.demo.report import DemoReport
 from neurons.demo.screen import Part, Screen
-from neurons.host import prepared_world, ready_sandbox, socket_root
+from neurons.host import claimed_slots, prepared_world, ready_sandbox, socket_root
 from neurons.localnet.launch import LocalNet
 from neurons.miner import commit_and_submit
 from neurons.serving import serving
@@ -143,6 +143,7 @@ async def _set(
                 wallet=wallets["validator"],
                 socket_root=sockets,
                 slots=_SLOTS,
+                first_slot=stack.enter_context(claimed_slots(_SLOTS)),
             )
         )
         yield _Setting(options, data_dir, world, database, sandbox, chain, wallets, validator)

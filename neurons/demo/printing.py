@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from arena.leaderboard import Board
@@ -21,7 +22,7 @@ def show(report: DemoReport, console: Console) -> None:
     _show_training(report, console)
     artefacts = _table("Where it all lies", "what", "path")
     for name, path in report.artefacts.items():
-        artefacts.add_row(name, str(path))
+        artefacts.add_row(name, escape(str(path)))
     console.print(artefacts)
     console.print(f"Finished in {report.wall_s:.0f} s.")
 
@@ -30,9 +31,9 @@ def _show_problems(report: DemoReport, console: Console) -> None:
     problems, episodes = report.problems, report.episodes
     console.rule("[bold]The arena's report[/bold]")
     for name, count in problems.loaded.items():
-        console.print(f"Loaded {count} tasks from {name}")
+        console.print(f"Loaded {count} tasks from {escape(name)}")
     for reason, count in problems.refused.items():
-        console.print(f"Refused {count}: {reason}")
+        console.print(f"Refused {count}: {escape(reason)}")
     console.print(
         f"Problems: {_counts(problems.public)} public; {_counts(problems.pool)} in the pool; "
         f"{_counts(problems.drawn)} drawn; {problems.catalog_products} products in the catalog"
@@ -50,7 +51,7 @@ def _board(board: Board, title: str) -> Table:
     for row in board.rows:
         table.add_row(
             str(row.rank),
-            row.name + (" (champion)" if row.champion else ""),
+            escape(row.name) + (" (champion)" if row.champion else ""),
             *(f"{value:.3f}" for value in (row.solved, row.judge, row.agency, row.score)),
             str(row.n),
             str(row.left_out),
@@ -61,7 +62,7 @@ def _board(board: Board, title: str) -> Table:
 
 def _show_promotion(report: DemoReport, console: Console) -> None:
     promotion = report.promotion
-    names = {row.agent: row.name for row in report.race.rows}
+    names = {row.agent: escape(row.name) for row in report.race.rows}
     table = _table(
         f"Promotion: margin {promotion['margin']:.3f}, alpha {promotion['alpha']:g} after Holm's correction",
         "challenger",
@@ -86,7 +87,7 @@ def _show_promotion(report: DemoReport, console: Console) -> None:
         )
     console.print(table)
     champion = names.get(promotion["champion"], "nobody")
-    console.print(f"Champion: [bold]{champion}[/bold]. {promotion['reason']}")
+    console.print(f"Champion: [bold]{champion}[/bold]. {escape(promotion['reason'])}")
 
 
 def _weights(report: DemoReport) -> Table:
@@ -102,7 +103,7 @@ def _weights(report: DemoReport) -> Table:
     for uid in sorted(weights.sent.keys() | weights.read_back.keys()):
         table.add_row(
             str(uid),
-            weights.holders.get(uid, "?"),
+            escape(weights.holders.get(uid, "?")),
             str(weights.sent.get(uid, 0)),
             str(weights.read_back.get(uid, 0)),
         )

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -30,12 +31,12 @@ class Part:
         self._name = name
         self._note = ""
         self._began = time.monotonic()
-        self._task = screen.progress.add_task(name, total=None, note="")
+        self._task = screen.progress.add_task(escape(name), total=None, note="")
 
     def say(self, note: str) -> None:
         """Say what is going on."""
         self._note = note
-        self._screen.progress.update(self._task, note=note)
+        self._screen.progress.update(self._task, note=escape(note))
 
     def count(self, done: float, total: float) -> None:
         """Say how far it is."""
@@ -46,7 +47,8 @@ class Part:
         self._screen.progress.remove_task(self._task)
         seconds = time.monotonic() - self._began
         self._screen.console.print(
-            f"{mark} [bold]{self._name}[/bold] {self._note} [dim]{seconds:.1f} s[/dim]"
+            f"{mark} [bold]{escape(self._name)}[/bold] {escape(self._note)} [dim]{seconds:.1f} s[/dim]",
+            soft_wrap=True,
         )
 
 
