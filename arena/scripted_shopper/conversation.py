@@ -14,6 +14,10 @@ from typing import Any
 
 from arena.scripted_shopper.wish import Item
 
+_IN_TITLE = 0.6
+"""What a quality is worth that only the title tells: a title may call a thing what no option of it is."""
+_IN_OTHER_VALUE = 0.4
+_KIND_WEIGHT = 0.25
 _WORD = re.compile(r"[^\W_]+(?:[.'’\-/&%:][^\W_]+)*%?")
 
 
@@ -47,18 +51,46 @@ class KnownProduct:
     keys: tuple[str, ...] = ()
     """Names of attributes and option fields, in words."""
 
-    def matched(self, item: Item) -> tuple[str, ...]:
-        """The wanted words that this product bears: in title, attributes and the option that bears most."""
-        fixed = _stems(" ".join((self.title, *self.attributes, *self.keys)))
-        best: tuple[str, ...] = ()
+    def credits(self, item: Item) -> dict[str, float]:
+        """How surely it bears each wanted word, 0 to 1, with the option that bears most.
+
+        A value counts in full only when all of it was asked for: "short sleeve" is no "long sleeve".
+        """
+        best: dict[str, float] = dict.fromkeys(item.words, 0.0)
         for option in self.options or ((),):
-            borne = fixed | _stems(" ".join(option))
-            best = max(best, tuple(word for word in item.words if stem(word) in borne), key=len)
+            credits = self._credits(item, option)
+            best = max(best, credits, key=lambda c: sum(map(c.__getitem__, item.features)))
         return best
 
+    def _credits(self, item: Item, option: tuple[str, ...]) -> dict[str, float]:
+        asked, title = _stems(item.text), _stems(self.title)
+        values = [_stems(value) for value in (*self.attributes, *option)]
+        credits = {}
+        for word in item.words:
+            root = stem(word)
+            sure = _IN_TITLE if word in item.qualities else 1.0
+            borne = [1.0 if value <= asked else _IN_OTHER_VALUE for value in values if root in value]
+            credits[word] = max(borne, default=0.0)
+            if root in title:
+                credits[word] = max(credits[word], sure)
+        return credits
+
+    def matched(self, item: Item) -> tuple[str, ...]:
+        """The wanted words that this product bears: in its title, or in a value that was asked for whole."""
+        return tuple(word for word, credit in self.credits(item).items() if credit > _IN_OTHER_VALUE)
+
+    def missing(self, item: Item) -> tuple[str, ...]:
+        """The telling words that it does not surely bear, names of its own fields left out."""
+        credits, named = self.credits(item), _stems(" ".join(self.keys))
+        return tuple(w for w in item.features if credits[w] < 1.0 and (credits[w] or stem(w) not in named))
+
     def coverage(self, item: Item) -> float:
-        """The share of the wanted words that it bears, 0 to 1."""
-        return len(self.matched(item)) / len(item.words) if item.words else 0.0
+        """The share of the wanted words that it bears, 0 to 1; the name of the kind counts for little."""
+        credits, named = self.credits(item), _stems(" ".join(self.keys))
+        weights = dict.fromkeys(item.kind, _KIND_WEIGHT) | dict.fromkeys(item.features, 1.0)
+        counted = {w: x for w, x in weights.items() if credits[w] or stem(w) not in named}
+        whole = sum(counted.values())
+        return sum(x * credits[w] for w, x in counted.items()) / whole if whole else 0.0
 
     def bearing(self, item: Item) -> tuple[str, ...]:
         """The attribute and option values that hold a wanted word, as the results write them."""

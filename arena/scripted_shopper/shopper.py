@@ -8,7 +8,6 @@ but makes slips, drawn from the seed and the request so that they stay the same 
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import random
 import re
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from arena.scripted_shopper import voice
+from arena.scripted_shopper.choice import best_basket, candidates, needs_one_shop
 from arena.scripted_shopper.conversation import (
     Conversation,
     KnownProduct,
@@ -25,7 +24,7 @@ from arena.scripted_shopper.conversation import (
     read_conversation,
     text_of,
 )
-from arena.scripted_shopper.voucher import Voucher
+from arena.scripted_shopper.voice import Voice, reason
 from arena.scripted_shopper.wish import Item, Wish, read_wish
 
 Quality = Literal["careful", "hasty", "noisy"]
@@ -36,17 +35,14 @@ FIND, VIEW, RECOMMEND, TERMINATE = (
     "recommend_product",
     "terminate",
 )
-MAX_CALLS = 28
+MAX_CALLS = 16
 """After so many calls the shopper answers with what it has."""
-MAX_SHOPS = 4
-"""Shops looked through for a request that one shop must fulfil."""
-MAX_VIEW = 18
-"""Products in one view."""
+SHOP_SEARCHES = 3
+"""Searches within a shop, for one request."""
 VIEWS = 3
-CLOSEST = 6
-"""Candidates viewed for a single item; fewer for each item of a list."""
-BASKET_CHOICES = 4
-"""Candidates for each item that a basket is put together from."""
+"""Views for one request; each shows the candidates that are likeliest by then."""
+CLOSEST = (2, 2, 3)
+"""Candidates that each view of a single item shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +75,21 @@ class Slips:
 def act(messages: Sequence[Mapping[str, Any]], tools: Sequence[str], *, quality: Quality, seed: int) -> Act:
     """The shopper's next turn. `tools` are the names on offer. Deterministic."""
     if FIND not in tools:
-        return _pick(messages, quality)
+        return _pick(messages, quality, seed)
     conversation = read_conversation(messages)
     wish = read_wish(conversation.request)
+    voice = Voice.drawn(seed, conversation.request, len(conversation.calls))
     if conversation.named(TERMINATE):
         return Act("The conversation is ended.", "Done.")
     if conversation.named(RECOMMEND):
         return Act(voice.ending(), call=(TERMINATE, {"status": "success"}))
     if quality == "hasty":
-        return _hasty(conversation, wish)
+        return _hasty(conversation, wish, voice)
     slips = Slips.drawn(seed, conversation.request) if quality == "noisy" else Slips()
-    return _careful(conversation, wish, slips)
+    return _careful(conversation, wish, slips, voice)
 
 
-def _hasty(conversation: Conversation, wish: Wish) -> Act:
+def _hasty(conversation: Conversation, wish: Wish, voice: Voice) -> Act:
     chosen: list[str] = []
     for item in wish.items:
         call = {"q": " ".join(item.words[:4]) or item.text, "page": 1}
@@ -100,29 +97,30 @@ def _hasty(conversation: Conversation, wish: Wish) -> Act:
         if made is None:
             return Act("I search for it.", call=(FIND, call))
         chosen.extend(str(record["product_id"]) for record in made.records[:1])
-    return _answer("The first one will do.", chosen)
+    return _answer("The first one will do.", chosen, voice)
 
 
-def _careful(conversation: Conversation, wish: Wish, slips: Slips) -> Act:
+def _careful(conversation: Conversation, wish: Wish, slips: Slips, voice: Voice) -> Act:
     if len(conversation.calls) < MAX_CALLS:
         search = next(_searches(conversation, wish, slips), None)
         if search is not None:
             item, call = search
-            return Act(voice.searching(wish, item, call, conversation, terse=slips.terse), call=(FIND, call))
+            said = voice.searching(wish, item, call, conversation, terse=slips.terse)
+            return Act(said, call=(FIND, call))
         ids = [] if slips.no_view else _to_view(conversation, wish)
-        if ids and len(conversation.named(VIEW)) < VIEWS:
+        if ids:
             products = [conversation.products[i] for i in ids]
-            said = voice.viewing(wish, products, terse=slips.terse)
+            said = voice.viewing(conversation, wish, products, terse=slips.terse)
             return Act(said, call=(VIEW, {"product_ids": ",".join(ids)}))
-    basket = _basket(conversation, wish)
+    basket = list(best_basket(conversation, wish, complete=True).products)
     rivals = [_rivals(conversation, wish, item, one) for item, one in zip(wish.items, basket, strict=True)]
     if slips.second_best:
         basket = [others[0] if others else one for one, others in zip(basket, rivals, strict=True)]
     said = voice.deciding(wish, basket, rivals, misquotes=slips.misquotes, terse=slips.terse)
-    return _answer(said, [one.product_id for one in basket if one is not None])
+    return _answer(said, [one.product_id for one in basket if one is not None], voice)
 
 
-def _answer(reasoning: str, ids: Sequence[str]) -> Act:
+def _answer(reasoning: str, ids: Sequence[str], voice: Voice) -> Act:
     if not ids:
         return Act(voice.giving_up(), call=(TERMINATE, {"status": "failure"}))
     return Act(reasoning, call=(RECOMMEND, {"product_ids": ",".join(ids)}))
@@ -137,24 +135,32 @@ def _searches(conversation: Conversation, wish: Wish, slips: Slips) -> Iterator[
                 yield item, call
             elif made.records:
                 break
-    if _needs_one_shop(wish):
-        yield from _shop_searches(conversation, wish, slips)
-    elif len(wish.items) == 1 and not slips.weak_search:
-        item = wish.items[0]
-        best = max((p.coverage(item) for p in _candidates(conversation, item)), default=0.0)
-        for call in _attempts(item, slips):
-            made = conversation.result_of(FIND, call)
-            further = {**call, "page": 2}
-            if made is not None and len(made.records) == 10 and best < 1.0:
-                if conversation.result_of(FIND, further) is None:
-                    yield item, further
+    basket = best_basket(conversation, wish)
+    if needs_one_shop(wish) and basket.shop_id is not None:
+        inside = sum("shop_id" in call.arguments for call in conversation.named(FIND))
+        for item, pick in zip(wish.items, basket.picks, strict=True):
+            if pick is None and inside < SHOP_SEARCHES:
+                yield item, _attempts(item, slips, shop_id=basket.shop_id)[0]
+    elif not slips.weak_search and len(wish.items) == 1:
+        [item], [one] = wish.items, basket.products
+        if one is not None and one.viewed and _doubtful(item, one):
+            for call in _attempts(item, slips, words=item.words):
+                if conversation.result_of(FIND, call) is None:
+                    yield item, call
                 return
 
 
-def _attempts(item: Item, slips: Slips, shop_id: str | None = None) -> list[dict[str, Any]]:
+def _doubtful(item: Item, one: KnownProduct) -> bool:
+    """Whether a product lacks a quality, and its title does not even name the kind."""
+    return bool(one.missing(item)) and not set(one.matched(item)) & set(item.kind)
+
+
+def _attempts(
+    item: Item, slips: Slips, *, words: Sequence[str] | None = None, shop_id: str | None = None
+) -> list[dict[str, Any]]:
     """Ways of searching for an item, from the most to the least demanding."""
-    words = item.words[:2] if slips.weak_search else item.words
-    call: dict[str, Any] = {"q": " ".join(words) or item.text, "page": 1}
+    searched = item.words[:2] if slips.weak_search else item.features if words is None else words
+    call: dict[str, Any] = {"q": " ".join(searched) or item.text, "page": 1}
     if shop_id is not None:
         call["shop_id"] = shop_id
     price, services = item.price_filter(), ",".join(item.services)
@@ -168,142 +174,34 @@ def _attempts(item: Item, slips: Slips, shop_id: str | None = None) -> list[dict
     return [filtered] if shop_id is not None else [filtered, call]
 
 
-def _needs_one_shop(wish: Wish) -> bool:
-    return len(wish.items) > 1 and (wish.one_shop or (wish.voucher is not None and wish.voucher.same_shop))
-
-
-def _shop_searches(
-    conversation: Conversation, wish: Wish, slips: Slips
-) -> Iterator[tuple[Item, dict[str, Any]]]:
-    for shop_id in _promising_shops(conversation, wish):
-        for item in wish.items:
-            [call] = _attempts(item, slips, shop_id)
-            made = conversation.result_of(FIND, call)
-            if made is None:
-                yield item, call
-            elif not made.records:
-                break  # this shop does not have it
-
-
-def _promising_shops(conversation: Conversation, wish: Wish) -> list[str]:
-    """Shops that turned up in the open searches, those with the best matches for most items first."""
-    scores: dict[str, list[float]] = {}
-    for at, item in enumerate(wish.items):
-        for call in conversation.named(FIND):
-            if "shop_id" in call.arguments or call.arguments.get("q") != " ".join(item.words):
-                continue
-            for record in call.records:
-                product = conversation.products[str(record["product_id"])]
-                row = scores.setdefault(product.shop_id, [0.0] * len(wish.items))
-                row[at] = max(row[at], _title_coverage(product, item))
-    order = {shop: n for n, shop in enumerate(scores)}
-    ranked = sorted(scores, key=lambda s: (-sum(1 for x in scores[s] if x), -sum(scores[s]), order[s]))
-    return ranked[:MAX_SHOPS]
-
-
-def _title_coverage(product: KnownProduct, item: Item) -> float:
-    """Coverage by the title alone, so that shops are ranked the same before and after a view."""
-    return KnownProduct(product.product_id, product.rank, product.title).coverage(item)
-
-
-def _candidates(conversation: Conversation, item: Item) -> list[KnownProduct]:
-    """Products for an item, the best first: those that fit before those that do not."""
-    found = [p for p in conversation.products.values() if p.price is not None and p.coverage(item) > 0]
-    return sorted(found, key=lambda p: (not p.fits(item), -p.coverage(item), p.rank))
-
-
 def _to_view(conversation: Conversation, wish: Wish) -> list[str]:
-    """The next candidates to view: those that searches ranked highest, until one bears all that is wanted."""
-    each = CLOSEST if len(wish.items) == 1 else CLOSEST // 2
-    chosen: dict[str, None] = {}
-    for item in wish.items:
-        groups = [_candidates(conversation, item)]
-        if _needs_one_shop(wish):
-            shops = _complete_shops(conversation, wish)
-            groups = [[p for p in groups[0] if p.shop_id == shop] for shop in shops] or groups
-        for group in groups:
-            if any(p.viewed and p.fits(item) and p.coverage(item) == 1.0 for p in group):
-                continue
-            order = _search_order(conversation, item)
-            unseen = [p for p in group if not p.viewed and p.product_id in order]
-            unseen.sort(key=lambda p: (not p.fits(item), order[p.product_id]))
-            chosen.update(dict.fromkeys(p.product_id for p in unseen[:each]))
-    return list(chosen)[:MAX_VIEW]
+    """The next candidates to view; none when what would be taken was viewed, or views were enough."""
+    views = len(conversation.named(VIEW))
+    if views >= VIEWS:
+        return []
+    best = [product for product in best_basket(conversation, wish).products if product is not None]
+    if len(wish.items) == 1 and any(not product.viewed for product in best):
+        best = _closest(conversation, wish.items[0])[: CLOSEST[views]]
+    return list(dict.fromkeys(product.product_id for product in best if not product.viewed))
 
 
-def _search_order(conversation: Conversation, item: Item) -> dict[str, int]:
-    """The products that searches for this item showed, with their place in the first one that showed them.
-
-    The engine sees attributes and options that a title does not tell, so its order is worth more than ours.
-    """
-    places: dict[str, int] = {}
-    wanted = " ".join(item.words)
-    for call in conversation.named(FIND):
-        if call.arguments.get("q") in (wanted, " ".join(item.words[:2]), item.text):
-            first = 10 * (int(call.arguments.get("page", 1)) - 1)
-            for place, record in enumerate(call.records, start=first):
-                places.setdefault(str(record["product_id"]), place)
-    return places
-
-
-def _complete_shops(conversation: Conversation, wish: Wish) -> list[str]:
-    """The promising shops in which a search of its own found something for every item."""
-    complete = []
-    for shop_id in _promising_shops(conversation, wish):
-        calls = [c for c in conversation.named(FIND) if c.arguments.get("shop_id") == shop_id]
-        if len(calls) >= len(wish.items) and all(call.records for call in calls):
-            complete.append(shop_id)
-    return complete
-
-
-def _basket(conversation: Conversation, wish: Wish) -> list[KnownProduct | None]:
-    """The best product for each item, None where there is none."""
-    choices = [_candidates(conversation, item) for item in wish.items]
-    if wish.one_shop and len(wish.items) > 1:
-        together = _in_one_shop(choices, wish)
-        return list(together) if together else [c[0] if c else None for c in choices]
-    if wish.voucher is None or not all(choices):
-        return [c[0] if c else None for c in choices]
-    baskets: list[tuple[KnownProduct, ...]] = list(itertools.product(*(c[:BASKET_CHOICES] for c in choices)))
-    if _needs_one_shop(wish) and (together := _in_one_shop(choices, wish)):
-        baskets.append(together)
-    voucher = wish.voucher
-    best = max(baskets, key=lambda basket: _worth(basket, wish, voucher))
-    return list(best)
-
-
-def _in_one_shop(choices: Sequence[Sequence[KnownProduct]], wish: Wish) -> tuple[KnownProduct, ...] | None:
-    by_shop = []
-    for shop_id in dict.fromkeys(p.shop_id for c in choices for p in c):
-        basket = [next((p for p in c if p.shop_id == shop_id), None) for c in choices]
-        found = tuple(p for p in basket if p is not None)
-        if len(found) == len(choices):
-            by_shop.append(found)
-    return max(by_shop, key=lambda basket: _fulfilled(basket, wish), default=None)
-
-
-def _fulfilled(basket: Sequence[KnownProduct], wish: Wish) -> float:
-    pairs = zip(basket, wish.items, strict=True)
-    return sum(product.coverage(item) + 0.5 * product.fits(item) for product, item in pairs)
-
-
-def _worth(basket: Sequence[KnownProduct], wish: Wish, voucher: Voucher) -> tuple[float, float]:
-    total = sum(p.price or 0.0 for p in basket)
-    to_pay = total - voucher.discount(total, one_shop=len({p.shop_id for p in basket}) == 1)
-    return _fulfilled(basket, wish) - (to_pay > voucher.budget), -total
+def _closest(conversation: Conversation, item: Item) -> list[KnownProduct]:
+    """The likeliest product that was not viewed, and others whose titles promise as much."""
+    unseen = [c.product for c in candidates(conversation, item) if not c.product.viewed]
+    return [p for p in unseen if p is unseen[0] or len(p.matched(item)) >= len(unseen[0].matched(item))]
 
 
 def _rivals(
     conversation: Conversation, wish: Wish, item: Item, chosen: KnownProduct | None
 ) -> list[KnownProduct]:
-    """The next best for an item, of the same shop where one shop is wanted and has one."""
-    others = [p for p in _candidates(conversation, item) if p is not chosen]
+    """The next best for an item, of the same shop where one shop is wanted; viewed ones first."""
+    others = [c.product for c in candidates(conversation, item) if c.product is not chosen]
     if chosen is not None and wish.one_shop:
         others.sort(key=lambda p: p.shop_id != chosen.shop_id)
     return others[:2]
 
 
-def _pick(messages: Sequence[Mapping[str, Any]], quality: Quality) -> Act:
+def _pick(messages: Sequence[Mapping[str, Any]], quality: Quality, seed: int) -> Act:
     """Pick among the candidates that the last user message gives as JSON records."""
     asked = next((text_of(m) for m in reversed(messages) if m.get("role") == "user"), "")
     text, candidates = _records_in(asked)
@@ -314,8 +212,9 @@ def _pick(messages: Sequence[Mapping[str, Any]], quality: Quality) -> Act:
     item = read_wish(text).items[0]
     ranked = sorted(candidates.values(), key=lambda p: (not p.fits(item), -p.coverage(item), p.rank))
     wish = Wish((item,), text=text)
+    voice = Voice.drawn(seed, text, 0)
     reasoning = voice.deciding(wish, [ranked[0]], [ranked[1:3]], misquotes=False, terse=False)
-    return Act(reasoning, f"{ranked[0].product_id}: {voice.reason(item, ranked[0])}")
+    return Act(reasoning, f"{ranked[0].product_id}: {reason(item, ranked[0])}")
 
 
 def _records_in(text: str) -> tuple[str, dict[str, KnownProduct]]:

@@ -1,9 +1,15 @@
-"""The scripted shopper's reasoning, in words: its figures come from results and from the request."""
+"""The scripted shopper's reasoning, in words: its figures come from results and from the request.
+
+A voice is drawn for each turn, so that two traces do not read alike; what is said is the same for each.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 from arena.scripted_shopper.conversation import Conversation, KnownProduct
 from arena.scripted_shopper.wish import Item, Wish
@@ -17,179 +23,275 @@ _SERVICE_WORDS = {
 _NAMED_VALUES = 4
 
 
-def searching(
-    wish: Wish, item: Item, call: Mapping[str, Any], conversation: Conversation, *, terse: bool
-) -> str:
-    """Why this search comes next."""
-    if terse:
-        return "I search for the next thing."
-    said = []
-    if not conversation.calls:
-        said.append(_requirements(wish))
-    else:
-        said.append(_last_search(conversation))
-    if "shop_id" in call:
-        said.append(f"I check whether shop {call['shop_id']} also has {item.text!r}.")
-    elif call.get("page", 1) > 1:
-        said.append("None of these titles covers everything that is asked, so I look at the next page.")
-    else:
-        said.append(f"I search for {item.text!r} with the words {call['q']!r}.")
-    filters = [f"{name} {call[name]}" for name in ("price", "service") if name in call]
-    if filters:
-        said.append(f"I set the filters {' and '.join(filters)}, so that only fitting products are shown.")
-    elif (item.price_filter() or item.services) and "shop_id" not in call:
-        said.append("With the filters nothing was found, so I search without them and check by hand.")
-    return " ".join(said)
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """A way of wording one turn."""
 
+    rng: random.Random
 
-def viewing(wish: Wish, products: Sequence[KnownProduct], *, terse: bool) -> str:
-    """Why these products are viewed."""
-    if terse:
-        return "I look at some of them."
-    named = [f"{p.product_id} ({_short(p.title)}, {_money(p.price)} PHP)" for p in products[:3]]
-    wanted = ", ".join(" ".join(item.words) for item in wish.items)
-    return (
-        f"The closest results are {'; '.join(named)}. Titles alone do not show whether "
-        f"they match all of: {wanted}. I view the attributes and options of {len(products)} candidates."
-    )
+    @classmethod
+    def drawn(cls, seed: int, request: str, turn: int) -> Self:
+        """The voice of a turn, always the same for the same seed, request and turn."""
+        return cls(random.Random(hashlib.sha256(f"voice {seed} {turn}\n{request}".encode()).digest()))
 
+    def searching(
+        self, wish: Wish, item: Item, call: Mapping[str, Any], conversation: Conversation, *, terse: bool
+    ) -> str:
+        """Why this search comes next."""
+        if terse:
+            return self._one("I search for the next thing.", "Next search.", "I look for it.")
+        said = [self._last_result(wish, conversation) if conversation.calls else self._requirements(wish)]
+        words = repr(call["q"])
+        if "shop_id" in call:
+            shop = call["shop_id"]
+            said.append(
+                self._one(
+                    f"Shop {shop} looks promising, so I check there for {words}.",
+                    f"The other items point to shop {shop}: does it have {words} too?",
+                    f"I search inside shop {shop} for {words}.",
+                )
+            )
+        else:
+            said.append(
+                self._one(
+                    f"I search with the words {words}.",
+                    f"The telling words are {words}, so I search for those.",
+                    f"Next I look for {words}.",
+                )
+            )
+        filters = [f"{name} {call[name]}" for name in ("price", "service") if name in call]
+        if filters:
+            said.append(
+                self._one(
+                    f"Filters: {' and '.join(filters)}.",
+                    f"I set {' and '.join(filters)} as filter.",
+                    f"Only {' and '.join(filters)} will do, so I filter by it.",
+                )
+            )
+        elif item.price_filter() or item.services:
+            said.append("With the filters nothing was found, so I leave them out and check by hand.")
+        return " ".join(said)
 
-def deciding(
-    wish: Wish,
-    basket: Sequence[KnownProduct | None],
-    rivals: Sequence[Sequence[KnownProduct]],
-    *,
-    misquotes: bool,
-    terse: bool,
-) -> str:
-    """The comparison, the check of the constraints, and the sums, for what is recommended."""
-    if terse:
-        return "These look right to me, so I recommend them."
-    said = []
-    for number, (item, one, others) in enumerate(zip(wish.items, basket, rivals, strict=True), start=1):
-        if len(wish.items) > 1:
-            said.append(f"Item {number} ({item.text}):")
-        if one is None:
-            said.append("nothing in the results fits this item.")
-            continue
-        said.append(_praise(item, one, misquotes=misquotes))
-        said.extend(_against(item, one, other) for other in others[:1])
-        said.append(_check(item, one))
-    chosen = [one for one in basket if one is not None]
-    if wish.one_shop and len(chosen) > 1:
-        said.append(_shop(chosen))
-    if wish.voucher is not None and chosen:
-        said.append(_sums(wish, chosen))
-    said.append(f"I recommend {', '.join(p.product_id for p in chosen)}.")
-    return " ".join(said)
+    def viewing(
+        self, conversation: Conversation, wish: Wish, products: Sequence[KnownProduct], *, terse: bool
+    ) -> str:
+        """Why these products are viewed."""
+        if terse:
+            return self._one("I look at some of them.", "Let me see these.", "I open the first ones.")
+        said = []
+        viewed = [p for p in conversation.products.values() if p.viewed]
+        if viewed:
+            said.append(self._shortcoming(wish, viewed[-1]))
+        named = "; ".join(f"{p.product_id} ({_short(p.title)}, {_money(p.price)} PHP)" for p in products[:4])
+        said.append(
+            self._one(
+                f"The closest results are {named}.",
+                f"Most promising: {named}.",
+                f"I take a closer look at {named}.",
+                f"Candidates by rank and filters: {named}.",
+            )
+        )
+        open_words = ", ".join(" ".join(item.features) for item in wish.items)
+        said.append(
+            self._one(
+                f"Their titles do not settle {open_words}, so I read attributes and options.",
+                f"I view the details to check {open_words}.",
+                f"Whether they match {open_words} only attributes and options can show.",
+            )
+        )
+        return " ".join(said)
+
+    def deciding(
+        self,
+        wish: Wish,
+        basket: Sequence[KnownProduct | None],
+        rivals: Sequence[Sequence[KnownProduct]],
+        *,
+        misquotes: bool,
+        terse: bool,
+    ) -> str:
+        """The comparison, the check of the constraints, and the sums, for what is recommended."""
+        if terse:
+            return self._one(
+                "These look right to me, so I recommend them.", "Good enough.", "I take what I have found."
+            )
+        said = []
+        for number, (item, one, others) in enumerate(zip(wish.items, basket, rivals, strict=True), start=1):
+            if len(wish.items) > 1:
+                said.append(f"Item {number} ({' '.join(item.words[:3])}):")
+            if one is None:
+                said.append("nothing in the results fits this item.")
+                continue
+            said.append(self._praise(item, one, misquotes=misquotes))
+            said.extend(self._against(item, one, other) for other in others[:1])
+            said.extend(self._check(item, one))
+        chosen = [one for one in basket if one is not None]
+        if wish.one_shop and len(chosen) > 1:
+            said.append(self._shop(chosen))
+        if wish.voucher is not None and chosen:
+            said.append(self._sums(wish, chosen))
+        ids = ", ".join(p.product_id for p in chosen)
+        said.append(self._one(f"I recommend {ids}.", f"So the answer is {ids}.", f"My choice: {ids}."))
+        return " ".join(said)
+
+    def ending(self) -> str:
+        """After the recommendation."""
+        return self._one(
+            "The recommendation is given, so I end here.",
+            "Nothing is left to check; I end the conversation.",
+            "The answer stands, and I am done.",
+        )
+
+    def giving_up(self) -> str:
+        """When nothing was found."""
+        return self._one(
+            "None of the searches found a product that could fulfil the request, so I end without an answer.",
+            "No search showed anything that fits, so there is nothing to recommend.",
+        )
+
+    def _one(self, *forms: str) -> str:
+        return self.rng.choice(forms)
+
+    def _requirements(self, wish: Wish) -> str:
+        parts = []
+        for item in wish.items:
+            demands = [" ".join(item.words)]
+            if item.price_filter():
+                demands.append(_range(item))
+            demands.extend(_SERVICE_WORDS[name] for name in item.services)
+            parts.append("; ".join(demands))
+        wanted = " | ".join(parts)
+        said = self._one(f"Wanted: {wanted}.", f"The request asks for {wanted}.", f"I need to find {wanted}.")
+        if wish.one_shop and len(wish.items) > 1:
+            said += self._one(" All must come from one shop.", " One shop has to sell them all.")
+        if wish.voucher is not None:
+            budget = _money(wish.voucher.budget)
+            said += self._one(
+                f" After the voucher, at most {budget} PHP may be to pay.",
+                f" The budget is {budget} PHP after the voucher.",
+            )
+        return said
+
+    def _last_result(self, wish: Wish, conversation: Conversation) -> str:
+        last = conversation.calls[-1]
+        if not last.records:
+            return self._one("The last search shows no product.", "Nothing came of the last search.")
+        first = conversation.products[str(last.records[0]["product_id"])]
+        if last.name != "find_product":
+            return self._shortcoming(wish, first)
+        price = f" at {_money(first.price)} PHP" if first.price is not None else ""
+        title = _short(first.title)
+        return self._one(
+            f"On top of {len(last.records)} results stands {first.product_id} ({title}){price}.",
+            f"Of {len(last.records)} products shown, the first is {first.product_id} ({title}){price}.",
+            f"First of these results: {first.product_id}, {title}{price}.",
+        )
+
+    def _shortcoming(self, wish: Wish, one: KnownProduct) -> str:
+        item = max(wish.items, key=one.coverage)
+        missing = one.missing(item)
+        if not missing:
+            return self._one(
+                f"{one.product_id} matches what is asked.", f"{one.product_id} bears all that is asked."
+            )
+        lacking = ", ".join(missing)
+        return self._one(
+            f"{one.product_id} does not show {lacking}.",
+            f"In the details of {one.product_id} I miss {lacking}.",
+            f"{one.product_id} has no {lacking} in its details.",
+        )
+
+    def _praise(self, item: Item, one: KnownProduct, *, misquotes: bool) -> str:
+        price = one.price
+        if price is not None and misquotes:
+            price = round(price * 0.8 + 1, 2)
+        cost = f" costs {_money(price)} PHP and" if price is not None else ""
+        values = ", ".join(one.bearing(item)[:_NAMED_VALUES])
+        missing = [word for word in one.missing(item) if word not in one.matched(item)]
+        if not one.viewed:
+            said = f"{one.product_id}{cost} is judged by its title alone, {_short(one.title)}"
+        elif values:
+            said = self._one(
+                f"{one.product_id}{cost} has {values}",
+                f"{one.product_id}{cost} lists {values} in its details",
+                f"{one.product_id}{cost} comes with {values}",
+            )
+        else:
+            said = f"{one.product_id}{cost} shows none of the wanted values in its details"
+        if missing:
+            lacking = ", ".join(missing)
+            said += self._one(f"; it does not show {lacking}", f"; {lacking} I do not find there")
+        return said + "."
+
+    def _against(self, item: Item, one: KnownProduct, other: KnownProduct) -> str:
+        cost = f" at {_money(other.price)} PHP" if other.price is not None else ""
+        named = f"{other.product_id}{cost}"
+        if not other.fits(item):
+            return self._one(
+                f"{named} is outside what is asked by price or service, so I prefer {one.product_id}.",
+                f"Unlike it, {named} does not fit price or services.",
+            )
+        if not other.viewed:
+            title = _short(other.title)
+            return self._one(
+                f"I prefer it to {named} ({title}), which the search ranks lower.",
+                f"{named} ({title}) ranks lower, and its details are unread; {one.product_id} is better.",
+            )
+        mine, theirs = one.matched(item), other.matched(item)
+        if lacking := [word for word in mine if word not in theirs]:
+            words = ", ".join(lacking)
+            return self._one(
+                f"Compared with it, {named} lacks {words}, so I prefer {one.product_id}.",
+                f"{named}, however, does not show {words}.",
+                f"{one.product_id} is better than {named}, where {words} is missing.",
+            )
+        return self._one(
+            f"Compared with it, {named} is no better and ranked lower, so I keep {one.product_id}.",
+            f"{named} matches as much, but the search ranks {one.product_id} higher.",
+        )
+
+    def _check(self, item: Item, one: KnownProduct) -> list[str]:
+        checks = []
+        if item.price_filter() and one.price is not None:
+            verdict = "lies within" if item.fits_price(one.price) else "does not lie within"
+            checks.append(f"{_money(one.price)} PHP {verdict} {_range(item)}")
+        for name in item.services:
+            has = "it lists" if name in one.services else "it does not list"
+            checks.append(f"{has} {_SERVICE_WORDS[name]}")
+        if not checks:
+            return []
+        return [self._one("Check:", "Checked again:", "The constraints:") + f" {', '.join(checks)}."]
+
+    def _shop(self, chosen: Sequence[KnownProduct]) -> str:
+        shops = list(dict.fromkeys(p.shop_id for p in chosen))
+        if len(shops) == 1:
+            return self._one(
+                f"All {len(chosen)} products are sold by shop {shops[0]}, as asked.",
+                f"They all come from shop {shops[0]}.",
+                f"Shop {shops[0]} sells all {len(chosen)} of them.",
+            )
+        return f"No single shop has them all; they come from the shops {', '.join(shops)}."
+
+    def _sums(self, wish: Wish, chosen: Sequence[KnownProduct]) -> str:
+        voucher = wish.voucher
+        assert voucher is not None
+        total = sum(p.price or 0.0 for p in chosen)
+        off = voucher.discount(total, one_shop=len({p.shop_id for p in chosen}) == 1)
+        addition = " + ".join(_money(p.price) for p in chosen)
+        said = f"{addition} = {_money(total)} PHP" if len(chosen) > 1 else f"{_money(total)} PHP"
+        said = self._one(f"The total is {said}. ", f"Sum: {said}. ", f"In all that is {said}. ")
+        if off:
+            said += f"The voucher takes off {_money(off)}, so {_money(total - off)} PHP is to pay, "
+        else:
+            said += f"The voucher does not apply, so {_money(total)} PHP is to pay, "
+        within = "within" if total - off <= voucher.budget else "above"
+        return said + f"which is {within} the budget of {_money(voucher.budget)} PHP."
 
 
 def reason(item: Item, one: KnownProduct) -> str:
     """One sentence on why a product was picked."""
     price = f" at {_money(one.price)} PHP" if one.price is not None else ""
     return f"it matches {', '.join(one.matched(item)) or 'best'}{price}."
-
-
-def ending() -> str:
-    """After the recommendation."""
-    return "The recommendation is given and nothing is left to check, so I end the conversation."
-
-
-def giving_up() -> str:
-    """When nothing was found."""
-    return "None of the searches found a product that could fulfil the request, so I end without an answer."
-
-
-def _requirements(wish: Wish) -> str:
-    parts = []
-    for item in wish.items:
-        demands = [f"words {', '.join(item.words)}"]
-        if item.price_filter():
-            demands.append(_range(item))
-        demands.extend(_SERVICE_WORDS[name] for name in item.services)
-        parts.append("; ".join(demands))
-    said = f"The request asks for {len(wish.items)} item(s): " + " | ".join(parts) + "."
-    if wish.one_shop and len(wish.items) > 1:
-        said += " All must come from one shop."
-    if wish.voucher is not None:
-        said += f" After the voucher, at most the budget of {_money(wish.voucher.budget)} PHP may be to pay."
-    return said
-
-
-def _last_search(conversation: Conversation) -> str:
-    records = conversation.calls[-1].records
-    if not records:
-        return "The last search shows no product."
-    first = conversation.products[str(records[0]["product_id"])]
-    price = f" at {_money(first.price)} PHP" if first.price is not None else ""
-    return (
-        f"The last search shows {len(records)} products, the first one is {first.product_id} "
-        f"({_short(first.title)}){price}."
-    )
-
-
-def _praise(item: Item, one: KnownProduct, *, misquotes: bool) -> str:
-    price = one.price
-    if price is not None and misquotes:
-        price = round(price * 0.8 + 1, 2)
-    cost = f" costs {_money(price)} PHP and" if price is not None else ""
-    matched = one.matched(item)
-    said = f"{one.product_id}{cost} covers {len(matched)} of the {len(item.words)} wanted words"
-    if values := one.bearing(item)[:_NAMED_VALUES]:
-        said += f", with {', '.join(values)} in its details"
-    missing = [word for word in item.words if word not in matched]
-    return said + (f"; it does not show {', '.join(missing)}." if missing else ".")
-
-
-def _against(item: Item, one: KnownProduct, other: KnownProduct) -> str:
-    mine, theirs = one.matched(item), other.matched(item)
-    cost = f" costs {_money(other.price)} PHP and" if other.price is not None else ""
-    lacking = [word for word in mine if word not in theirs]
-    said = f"Compared with it, {other.product_id}{cost} covers {len(theirs)}"
-    if not other.fits(item):
-        return said + f" but is outside what is asked by price or service, so I prefer {one.product_id}."
-    if lacking:
-        return said + f" but lacks {', '.join(lacking)}, so I prefer {one.product_id}."
-    return (
-        said
-        + f", no better than {one.product_id}, which the search ranks higher, so I keep {one.product_id}."
-    )
-
-
-def _check(item: Item, one: KnownProduct) -> str:
-    checks = []
-    if item.price_filter() and one.price is not None:
-        verdict = "lies within" if item.fits_price(one.price) else "does not lie within"
-        checks.append(f"its price of {_money(one.price)} PHP {verdict} {_range(item)}")
-    for name in item.services:
-        has = "lists" if name in one.services else "does not list"
-        checks.append(f"it {has} {_SERVICE_WORDS[name]}")
-    if not checks:
-        return f"{one.product_id} was asked for as: {' '.join(item.words)}."
-    return f"Check of {one.product_id}: {', '.join(checks)}."
-
-
-def _shop(chosen: Sequence[KnownProduct]) -> str:
-    shops = list(dict.fromkeys(p.shop_id for p in chosen))
-    if len(shops) == 1:
-        return f"All {len(chosen)} products are sold by shop {shops[0]}, as asked."
-    return f"No single shop has them all; they come from the shops {', '.join(shops)}."
-
-
-def _sums(wish: Wish, chosen: Sequence[KnownProduct]) -> str:
-    voucher = wish.voucher
-    assert voucher is not None
-    total = sum(p.price or 0.0 for p in chosen)
-    one_shop = len({p.shop_id for p in chosen}) == 1
-    off = voucher.discount(total, one_shop=one_shop)
-    addition = " + ".join(_money(p.price) for p in chosen)
-    said = f"The total is {addition} = {_money(total)} PHP. "
-    if off:
-        said += f"The voucher applies and takes off {_money(off)}, so {_money(total - off)} PHP is to pay, "
-    else:
-        said += f"The voucher does not apply, so {_money(total)} PHP is to pay, "
-    within = "within" if total - off <= voucher.budget else "above"
-    return said + f"which is {within} the budget of {_money(voucher.budget)} PHP."
 
 
 def _range(item: Item) -> str:

@@ -8,155 +8,39 @@ parser prefers fewer items: a missed item costs one product, an invented one con
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 from arena.scripted_shopper.voucher import Voucher, read_voucher
 
-STOP_WORDS: Final = frozenset(
-    {
-        "a",
-        "an",
-        "the",
-        "of",
-        "in",
-        "on",
-        "for",
-        "with",
-        "and",
-        "or",
-        "to",
-        "from",
-        "by",
-        "at",
-        "as",
-        "is",
-        "are",
-    }
-    | {
-        "be",
-        "it",
-        "its",
-        "it's",
-        "that",
-        "this",
-        "these",
-        "those",
-        "which",
-        "has",
-        "have",
-        "having",
-        "had",
-        "made",
-    }
-    | {
-        "i",
-        "i'm",
-        "im",
-        "am",
-        "me",
-        "my",
-        "you",
-        "your",
-        "we",
-        "do",
-        "does",
-        "can",
-        "could",
-        "would",
-        "should",
-    }
-    | {
-        "need",
-        "want",
-        "like",
-        "looking",
-        "look",
-        "find",
-        "show",
-        "searching",
-        "search",
-        "get",
-        "please",
-        "help",
-    }
-    | {"also", "both", "plus", "one", "some", "any", "each", "all", "only", "just", "not", "no", "but", "so"}
-    | {
-        "item",
-        "items",
-        "product",
-        "products",
-        "option",
-        "options",
-        "shop",
-        "shops",
-        "store",
-        "stores",
-        "seller",
-    }
-    | {
-        "sell",
-        "sells",
-        "selling",
-        "offer",
-        "offers",
-        "offering",
-        "offered",
-        "available",
-        "come",
-        "comes",
-        "coming",
-    }
-    | {
-        "support",
-        "supports",
-        "featuring",
-        "feature",
-        "features",
-        "including",
-        "includes",
-        "include",
-        "suitable",
-    }
-    | {"priced", "price", "prices", "pricing", "cost", "costs", "costing", "php", "peso", "pesos", "range"}
-    | {
-        "first",
-        "second",
-        "third",
-        "fourth",
-        "fifth",
-        "last",
-        "lastly",
-        "finally",
-        "together",
-        "least",
-        "where",
-    }
-    | {
-        "service",
-        "services",
-        "eligible",
-        "preferably",
-        "specifically",
-        "type",
-        "model",
-        "variety",
-        "following",
-    }
-    | {
-        "certified",
-        "rated",
-        "sized",
-        "scented",
-        "described",
-        "suited",
-        "containing",
-        "everything",
-        "buy",
-        "ship",
-    }
-    | {"another", "same", "different", "there", "they", "them", "will", "must", "who", "while", "etc", "via"}
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+STOP_WORDS: Final = _set(
+    """
+    a an the of in on for with and or to from by at as is are be it its it's that this these those which
+    has have having had made i i'm im am me my you your we do does can could would should need want like
+    looking look find show searching search get please help also both plus one some any each all only
+    just but so item items product products option options shop shops store stores seller sell sells
+    selling offer offers offering offered available come comes coming support supports featuring feature
+    features including includes include suitable priced price prices pricing cost costs costing php peso
+    pesos range first second third fourth fifth last lastly finally together least where service
+    services eligible preferably specifically type model variety following certified rated sized scented
+    described suited containing everything buy ship another same different there they them will must who
+    while etc via paid
+    """
 )
+CARRIERS: Final = _set(
+    """
+    color colour design style look pattern theme kind cut effect form fabric material brand users laptops cars
+    vehicles works running power source capacity output volume resolution scent scented skin hair finish thick
+    shell size light input voltage battery life plug
+    """
+)
+"""Words that only say what sort of thing a value is; they mean something where nothing else is left."""
 
 _NUMBER = r"(?:php\s?|₱\s?)?(\d[\d,]*(?:\.\d+)?)"
 _UNIT = r"(?:\s*(?:php|pesos?)\b)?"
@@ -185,7 +69,10 @@ _SERVICES: Final = {
         r"\b(?:free|complimentary|no[- ]cost)[\s-]*(?:shipping|delivery)|\bships?\s+(?:for\s+)?free|"
         r"\bshipping\s+is\s+free"
     ),
-    "COD": r"\b(?:cash|pay(?:ment)?|pay(?:ing)?)\s+(?:on|upon)\s+delivery(?:\s+\(?cod\)?)?|\bcod\b",
+    "COD": (
+        r"\b(?:(?:that|which)\s+)?(?:can\s+be\s+)?(?:paid\s+(?:by|for\s+(?:by|with|via)|with|via)\s+)?"
+        r"(?:cash|pay(?:ment|ing)?(?:\s+for)?|paid(?:\s+for)?)\s+(?:on|upon)\s+delivery(?:\s+\(?cod\)?)?|\bcod\b"
+    ),
     "flashsale": rf"\b(?:lazflash|flash[\s-]*(?:sales?|deals?)){_DEALS}",
 }
 _SERVICE_PATTERNS: Final = {name: re.compile(text, re.IGNORECASE) for name, text in _SERVICES.items()}
@@ -208,15 +95,38 @@ _AND = re.compile(r",\s+and\s+|\s+and\s+", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]+(?:[.'’\-/&%:][^\W_]+)*%?")
 
 
+_OPENING = re.compile(
+    r"\W*(?:(?:please|can|you|i'm|i|am|help|me|find|show|need|want|looking|searching|for|the|an?|some)\b\s*)+",
+    re.IGNORECASE,
+)
+_QUALITY = re.compile(
+    r"(?:,|(?<![\w-])(?:with|in|from|by|for|made|that|which|featuring|of|on|sold|as|rated|certified|running|suitable|suited"
+    r"|compatible|containing|scented|against|sized?|described|has|have|having|is|are)(?![\w-]))",
+    re.IGNORECASE,
+)
+_KIND_WORDS = 3
+"""A longer name of the kind holds words that a title may have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One thing that is wanted. `words` are lower-cased search words in the request's order."""
 
     text: str
     words: tuple[str, ...]
+    kind: tuple[str, ...] = ()
+    """The words of `words` that name the kind of thing; they stand before its first quality."""
+    qualities: tuple[str, ...] = ()
+    """The words of `words` from the first quality on; empty where the text cannot be told apart so."""
     low: float | None = None
     high: float | None = None
     services: tuple[str, ...] = ()
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The words that tell one thing of its kind from another; all words where few are left."""
+        told = _telling(self.qualities)
+        return told if len(told) >= 2 and len(self.kind) <= _KIND_WORDS else _telling(self.words)
 
     def price_filter(self) -> str | None:
         """The price range as the search tool writes it, None when there is none."""
@@ -260,9 +170,33 @@ def _item(text: str) -> Item:
     services = services_in(rest)
     for pattern in _SERVICE_PATTERNS.values():
         rest = pattern.sub(" ", rest)
-    words = (match.group().lower().replace("’", "'") for match in _WORD.finditer(rest))
-    kept = dict.fromkeys(word for word in words if word not in STOP_WORDS)
-    return Item(text.strip(" ,.;\n"), tuple(kept), low, high, services)
+    kind, qualities = _parted(rest)
+    words = tuple(dict.fromkeys((*kind, *qualities) or _words(rest)))
+    return Item(text.strip(" ,.;\n"), words, kind, qualities, low, high, services)
+
+
+def _parted(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The words before the first quality of `text`, and those from it on; none where no quality follows."""
+    opening = _OPENING.match(text)
+    start = opening.end() if opening else 0
+    quality = _QUALITY.search(text, start)
+    if quality is None:
+        return (), ()
+    kind, rest = text[start : quality.start()], text[quality.start() :]
+    return tuple(dict.fromkeys(_words(kind))), tuple(dict.fromkeys(_words(rest)))
+
+
+def _words(text: str) -> Iterator[str]:
+    for match in _WORD.finditer(text):
+        word = match.group().lower().replace("’", "'")
+        if word not in STOP_WORDS:
+            yield word
+
+
+def _telling(words: Iterable[str]) -> tuple[str, ...]:
+    """`words` without mere carriers, where something else is left."""
+    every = tuple(words)
+    return tuple(word for word in every if word not in CARRIERS) or every
 
 
 def _price(text: str) -> tuple[float | None, float | None, str]:
@@ -310,9 +244,14 @@ def _without_closing(body: str) -> str:
 
 
 def _split_at_and(body: str) -> list[str]:
-    """Split at an "and" between two things that are long enough to be items of their own."""
+    """Split at an "and" between two things that are long enough to be items of their own.
+
+    What begins with a preposition or ends in one word is a quality of the thing before it.
+    """
     parts = _AND.split(body)
-    return parts if len(parts) == 2 and all(len(_item(p).words) >= 2 for p in parts) else [body]
+    if len(parts) != 2 or _QUALITY.match(parts[1].strip()) or re.match(r"\s*\d", parts[1]):
+        return [body]
+    return parts if all(len(_item(p).words) >= 2 for p in parts) else [body]
 
 
 def _merged(parts: list[str]) -> list[str]:
