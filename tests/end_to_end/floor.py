@@ -26,14 +26,12 @@ from arena.worker import Worker
 from distill.filters import FilterConfig, accepts
 from judge.grounded import GroundedJudge
 from judge.worker import judge_pending
-from neurons.host import socket_root
+from neurons.host import claimed_slots, socket_root
 from problems.shopping.world import World
 from storage.database import Database
 from storage.tables import Race, Submission
 from storage.traces import StoredTrace, TraceQuery, stream
 
-FIRST_SLOT = 100
-"""Beyond the slots of any arena that runs on this host meanwhile."""
 SLOTS = 2
 DEADLINE_S = 240.0
 
@@ -73,6 +71,7 @@ class Floor:
     sandbox: Sandbox
     upstream: Upstream
     sockets: Path
+    first_slot: int
     rules: Rules
 
     def __post_init__(self) -> None:
@@ -102,7 +101,7 @@ class Floor:
             (self.world.public.suite_id, self.world.pool.suite_id), self.world.environment
         )
         player = SandboxedPlayer(
-            environments, self.sandbox, self.upstream, socket_root=self.sockets, first_slot=FIRST_SLOT
+            environments, self.sandbox, self.upstream, socket_root=self.sockets, first_slot=self.first_slot
         )
         worker = Worker(self.database, player, self.rules, name="w", slots=SLOTS, clock=now)
         stop = asyncio.Event()
@@ -152,8 +151,8 @@ async def floor(
 ) -> AsyncIterator[Floor]:
     """A floor whose model is at `base_url`. The recorder asks once a call: here retries are the queue's."""
     upstream = Upstream(base_url, None, tuple(MODELS), timeout_s=30, retries=0)
-    with socket_root() as sockets:
+    with socket_root() as sockets, claimed_slots(SLOTS) as first_slot:
         try:
-            yield Floor(database, world, sandbox, upstream, sockets, rules)
+            yield Floor(database, world, sandbox, upstream, sockets, first_slot, rules)
         finally:
             await upstream.aclose()

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from arena.race_records import phase_results
+from arena.entries import qualifying_scores
+from arena.race_records import phase_results, standings
 from arena.sandbox.bubblewrap import BubblewrapSandbox
-from arena.scoring import score_agents
 from problems.shopping.world import World
 from storage.database import Database
 from storage.events import verify
@@ -59,7 +59,7 @@ async def test_with_the_endpoint_down_episodes_are_tried_again_and_end_unscored(
         assert all(t.judgement is None for t in await arena.traces(race_id) if t.trace_id in ours)
         async with database.session() as session:
             found = await phase_results(session, race_id, "qualifying")
-        scores = score_agents(found.results, list({r.agent for r in found.results}), agency_floor=0.5)
+            scores = qualifying_scores(found, await standings(session, race_id), RULES)
         assert scores.agents == {}, "with no problem that counts there is no mean, not one of zero"
 
 
@@ -90,8 +90,8 @@ async def test_an_endpoint_that_comes_back_before_attempts_run_out_costs_nobody_
         assert await arena.advance(race_id, times=1) == "drawing"
         async with database.session() as session:
             found = await phase_results(session, race_id, "qualifying")
-        agents = sorted({result.agent for result in found.results})
-        assert score_agents(found.results, agents, agency_floor=0.5).left_out == {}
+            scores = qualifying_scores(found, await standings(session, race_id), RULES)
+        assert scores.left_out == {}
 
 
 async def test_a_problem_whose_endpoint_was_down_is_left_out_of_every_mean(
