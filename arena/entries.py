@@ -84,19 +84,27 @@ async def expose(session: AsyncSession, race: Race, suite_id: str, problem_ids: 
 def qualifying_scores(found: PhaseResults, entrants: Sequence[Standing], rules: Rules) -> Scores:
     """Every entrant's scores on the public suite."""
     agents = [str(s.submission.id) for s in entrants]
-    return score_agents(found.results, agents, agency_floor=rules.agency_floor)
+    return score_agents(found.results, agents, rules)
 
 
 def qualify(entrants: Sequence[Standing], scores: Scores, rules: Rules) -> None:
-    """Write the qualifying scores, and make challengers of the best who reach the champion's share."""
+    """Write the qualifying scores, and make challengers of the best who reach the champion's share.
+
+    Who was withdrawn has no score: it cannot be a challenger, and as champion it sets no mark for others.
+    """
     for standing in entrants:
-        standing.entrant.qualifying_score = scores.agents[str(standing.submission.id)].score
+        score = scores.agents.get(str(standing.submission.id))
+        standing.entrant.qualifying_score = None if score is None else score.score
     reigning_score = next(
         (s.entrant.qualifying_score or 0.0 for s in entrants if s.entrant.role == "champion"), 0.0
     )
     needed = rules.entry_share * reigning_score
     good = [
-        s for s in entrants if s.entrant.role != "champion" and (s.entrant.qualifying_score or 0.0) >= needed
+        s
+        for s in entrants
+        if s.entrant.role != "champion"
+        and s.entrant.qualifying_score is not None
+        and s.entrant.qualifying_score >= needed
     ]
     # A stable sort: of equal scores the earlier submission enters.
     good.sort(key=lambda s: -(s.entrant.qualifying_score or 0.0))

@@ -47,6 +47,8 @@ class Board(BaseModel):
     race: int
     phase: Literal["qualifying", "race"]
     rows: tuple[Row, ...]
+    withdrawn: dict[str, str]
+    """Agents without a score, with the reason."""
 
 
 async def race_board(session: AsyncSession, number: int | None = None) -> Board | None:
@@ -57,7 +59,8 @@ async def race_board(session: AsyncSession, number: int | None = None) -> Board 
         return None
     agents: list[dict[str, Any]] = race.settlement["agents"]
     shown = [{name: agent[name] for name in Row.model_fields if name != "rank"} for agent in agents]
-    return Board(race=race.number, phase="race", rows=_ranked(shown))
+    withdrawn = {entry["agent"]: entry["reason"] for entry in race.settlement["withdrawn"]}
+    return Board(race=race.number, phase="race", rows=_ranked(shown), withdrawn=withdrawn)
 
 
 async def qualifying_board(session: AsyncSession, number: int | None = None) -> Board | None:
@@ -69,7 +72,7 @@ async def qualifying_board(session: AsyncSession, number: int | None = None) -> 
         return None
     entrants = {str(s.submission.id): s for s in await standings(session, race.id)}
     found = await phase_results(session, race.id, "qualifying")
-    scores = score_agents(found.results, list(entrants), agency_floor=Rules.load(race.rules).agency_floor)
+    scores = score_agents(found.results, list(entrants), Rules.load(race.rules))
     shown = [
         _shown(score, len(scores.counted), len(scores.left_out))
         | {
@@ -79,7 +82,7 @@ async def qualifying_board(session: AsyncSession, number: int | None = None) -> 
         }
         for agent, score in scores.agents.items()
     ]
-    return Board(race=race.number, phase="qualifying", rows=_ranked(shown))
+    return Board(race=race.number, phase="qualifying", rows=_ranked(shown), withdrawn=dict(scores.withdrawn))
 
 
 def _shown(score: AgentScore, n: int, left_out: int) -> dict[str, Any]:

@@ -139,6 +139,20 @@ def decide(
     )
 
 
+def champion_withdrawn(champion: str, *, champion_age_h: float, rules: PromotionRules) -> Promotion:
+    """The decision of a race whose champion has no score: nobody beat it, so nobody is promoted."""
+    return Promotion(
+        champion_before=champion,
+        champion=champion,
+        promoted=False,
+        uncontested=False,
+        margin=margin_at(champion_age_h, rules),
+        alpha=rules.alpha,
+        challenges=(),
+        reason="the champion was withdrawn and is not paid: nobody can be compared with it",
+    )
+
+
 def sign_flip(
     gains: Sequence[int] | npt.NDArray[np.int64], *, exact_up_to: int, draws: int, seed: str
 ) -> SignFlip:

@@ -152,6 +152,14 @@ class Rules(_Section):
     """Pause before the first such round; it doubles with each further one."""
     void_share: Share = 0.10
     """A race with more than this share of its problems left out is void: it would decide on too few."""
+    withdrawn_share: Share = 0.05
+    """An agent that could not be scored on more than this share of the problems (and on more than one),
+    though the model answered others there, is withdrawn: every problem that one agent has no score on is left
+    out for all. After `max_attempts` that happens by accident less than once in a race, while an agent that
+    is losing could bring it about wherever it likes."""
+    withdrawn_factor: Annotated[float, Field(ge=1.0)] = 3.0
+    """It must also have more than this many times as many such problems as the median of the other entrants:
+    what a provider's bad hour does to one it does to all."""
 
     agency_floor: Share = 0.5
     """What is left of a score when none of the tool calls was the model's own."""

@@ -3,6 +3,10 @@
 Our failure is never an agent's zero: a problem that could not be scored or judged *for anyone* is left out
 *for everyone*, and counted. An unjudged episode is left out whatever its outcome was; leaving out only the
 solved ones would let a judge's outage cost the better agents more.
+
+That gives an agent a way to take problems from everybody: not to be scored on them. One that goes without a
+score where the model answered others, and far more often than they, is therefore withdrawn. That is no zero
+either: it has no score.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
+from arena.rules import Rules
 from judge.coefficient import coefficient
 
 _DIGITS = 9
@@ -67,6 +72,8 @@ class Scores:
     counted: tuple[str, ...]
     left_out: Mapping[str, str]
     """Reason by problem."""
+    withdrawn: Mapping[str, str]
+    """Reason by agent, for those that have no score here."""
 
     @property
     def left_out_share(self) -> float:
@@ -85,8 +92,8 @@ def agency(model_emitted: int, scripted: int, floor: float) -> float:
     return floor if total == 0 else floor + (1.0 - floor) * model_emitted / total
 
 
-def score_agents(results: Iterable[EpisodeResult], agents: Sequence[str], *, agency_floor: float) -> Scores:
-    """Score `agents` on all problems in `results`.
+def score_agents(results: Iterable[EpisodeResult], agents: Sequence[str], rules: Rules) -> Scores:
+    """Score `agents` on all problems in `results`, but for those that are withdrawn.
 
     Raises IncompleteResults when an agent misses an episode that another has, or has one twice.
     """
@@ -103,13 +110,57 @@ def score_agents(results: Iterable[EpisodeResult], agents: Sequence[str], *, age
         for key in keys:
             if key not in episodes:
                 raise IncompleteResults(f"{agent} has no result for {key}")
+    problems = dict.fromkeys(problem for problem, _ in keys)
+    gone = withdrawn(_alone_unscored(by_agent), len(problems), rules)
+    by_agent = {agent: episodes for agent, episodes in by_agent.items() if agent not in gone}
     for problem_id, repeat in keys:
         reasons = sorted({r for e in by_agent.values() if (r := e[problem_id, repeat].left_out)})
         if reasons:
             left_out.setdefault(problem_id, reasons[0])
-    counted = tuple(p for p in dict.fromkeys(problem for problem, _ in keys) if p not in left_out)
-    scored = {a: _score(a, by_agent[a].values(), counted, agency_floor) for a in agents} if counted else {}
-    return Scores(scored, counted, left_out)
+    counted = tuple(p for p in problems if p not in left_out)
+    scored = (
+        {a: _score(a, e.values(), counted, rules.agency_floor) for a, e in by_agent.items()}
+        if counted
+        else {}
+    )
+    return Scores(scored, counted, left_out, gone)
+
+
+def withdrawn(alone: Mapping[str, int], problems: int, rules: Rules) -> dict[str, str]:
+    """Who is withdrawn, and why, from on how many of `problems` each agent alone could not be scored.
+
+    Never everybody: who has the fewest such problems has no more than the median of the others.
+    """
+    allowed = max(1.0, rules.withdrawn_share * problems)
+    reasons: dict[str, str] = {}
+    for agent, own in alone.items():
+        others = sorted(count for other, count in alone.items() if other != agent)
+        usual = others[(len(others) - 1) // 2] if others else own
+        if own > allowed and own > rules.withdrawn_factor * usual:
+            reasons[agent] = (
+                f"withdrawn: on {own} of {problems} problems it could not be scored, "
+                "while the model answered others"
+            )
+    return reasons
+
+
+def _alone_unscored(by_agent: Mapping[str, Mapping[tuple[str, int], EpisodeResult]]) -> dict[str, int]:
+    """On how many problems each agent has no score, though the model answered another that was scored.
+
+    Others that ask no model prove nothing: a provider that is down lets down only those that need it.
+    """
+    answered: dict[str, set[str]] = {}
+    missing: dict[str, set[str]] = {}
+    for agent, episodes in by_agent.items():
+        for result in episodes.values():
+            if result.left_out is not None:
+                missing.setdefault(agent, set()).add(result.problem_id)
+            elif result.completion_tokens:
+                answered.setdefault(result.problem_id, set()).add(agent)
+    return {
+        agent: sum(bool(answered.get(problem, set()) - {agent}) for problem in missing.get(agent, ()))
+        for agent in by_agent
+    }
 
 
 def episode_score(result: EpisodeResult, *, agency_floor: float) -> float:

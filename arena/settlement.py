@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena.payout import Payout, pay
-from arena.promotion import Promotion, decide
+from arena.promotion import Promotion, champion_withdrawn, decide
 from arena.rules import Rules
 from arena.scoring import EpisodeResult, Scores, score_agents
 from problems.problem import canonical_json
@@ -80,7 +80,12 @@ class Settlement:
                     "completion_tokens": score.completion_tokens,
                 }
                 for e in self.entrants
-                for score in (self.scores.agents[e.agent],)
+                if (score := self.scores.agents.get(e.agent)) is not None
+            ],
+            "withdrawn": [
+                asdict(e) | {"reason": self.scores.withdrawn[e.agent]}
+                for e in self.entrants
+                if e.agent in self.scores.withdrawn
             ],
             "promotion": asdict(self.promotion)
             | {"challenges": [asdict(c) | {"passes": c.passes} for c in self.promotion.challenges]},
@@ -108,20 +113,13 @@ def settle(inputs: RaceInputs) -> Settlement | Voided:
     """Settle a race. Raises IncompleteResults when an episode is missing: a race settles only when whole."""
     rules = inputs.rules
     entrants = inputs.entrants
-    scores = score_agents(inputs.results, [e.agent for e in entrants], agency_floor=rules.agency_floor)
+    scores = score_agents(inputs.results, [e.agent for e in entrants], rules)
     void = void_reason(scores, rules.void_share)
     if void is not None:
         return Voided(void, scores.left_out)
-    champion = next((e for e in entrants if e.champion), None)
-    promotion = decide(
-        scores={agent: score.by_problem for agent, score in scores.agents.items()},
-        champion=None if champion is None else champion.agent,
-        challengers=[e.agent for e in entrants if not e.champion],
-        champion_age_h=inputs.champion_age_h,
-        rules=rules.promotion,
-        seed=inputs.seed,
-    )
-    hotkeys = {e.agent: e.hotkey for e in entrants}
+    promotion = _promotion(inputs, scores)
+    # A champion that was withdrawn is not paid, or never being scored would be a way to stay one.
+    hotkeys = {e.agent: e.hotkey for e in entrants if e.agent not in scores.withdrawn}
     return Settlement(
         number=inputs.number,
         rules_hash=rules.rules_hash,
@@ -130,10 +128,25 @@ def settle(inputs: RaceInputs) -> Settlement | Voided:
         promotion=promotion,
         payout=pay(
             scores=_best_by_hotkey(scores, entrants),
-            champion=None if promotion.champion is None else hotkeys[promotion.champion],
+            champion=None if promotion.champion is None else hotkeys.get(promotion.champion),
             credits=inputs.credits,
             rules=rules.payout,
         ),
+    )
+
+
+def _promotion(inputs: RaceInputs, scores: Scores) -> Promotion:
+    champion = next((e.agent for e in inputs.entrants if e.champion), None)
+    rules = inputs.rules.promotion
+    if champion is not None and champion in scores.withdrawn:
+        return champion_withdrawn(champion, champion_age_h=inputs.champion_age_h, rules=rules)
+    return decide(
+        scores={agent: score.by_problem for agent, score in scores.agents.items()},
+        champion=champion,
+        challengers=[e.agent for e in inputs.entrants if not e.champion and e.agent in scores.agents],
+        champion_age_h=inputs.champion_age_h,
+        rules=rules,
+        seed=inputs.seed,
     )
 
 
@@ -151,5 +164,6 @@ def void_reason(scores: Scores, void_share: float) -> str | None:
 def _best_by_hotkey(scores: Scores, entrants: Sequence[Finisher]) -> dict[str, float]:
     best: dict[str, float] = {}
     for entrant in entrants:
-        best[entrant.hotkey] = max(best.get(entrant.hotkey, 0.0), scores.agents[entrant.agent].score)
+        if entrant.agent in scores.agents:
+            best[entrant.hotkey] = max(best.get(entrant.hotkey, 0.0), scores.agents[entrant.agent].score)
     return best

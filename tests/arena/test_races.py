@@ -14,6 +14,7 @@ from sqlalchemy import event, func, select
 from sqlalchemy.orm import Session
 
 from arena import queue
+from arena.leaderboard import qualifying_board
 from arena.race_records import race_inputs
 from arena.races import EntryClosed, RaceEngine
 from arena.rules import Rules
@@ -276,6 +277,20 @@ async def test_a_problem_unscored_for_one_is_left_out_for_all_and_never_a_zero(a
     assert {(a["n"], a["left_out"]) for a in agents.values()} == {(9, 1)}
     assert list(race.settlement["problems"]["left_out"].values()) == ["unscored: provider: 503"]
     assert await arena.count(Trace, ~Trace.final) == 1
+
+
+async def test_a_saboteur_voids_no_qualifying_and_does_not_qualify(arena: Arena) -> None:
+    def referee(hotkey: str, phase: str, position: int) -> Verdict:
+        return unscored() if hotkey == "saboteur" else better_wins(hotkey, phase, position)
+
+    race = await arena.run(await arena.open(("good", "saboteur"), champion="champ"), referee)
+    assert race.settlement is not None
+    assert {agent["hotkey"] for agent in race.settlement["agents"]} == {"good", "champ"}
+    async with arena.database.session() as session:
+        board = await qualifying_board(session, race.number)
+    assert board is not None
+    assert [row.hotkey for row in board.rows] == ["good", "champ"]
+    assert len(board.withdrawn) == 1
 
 
 async def test_a_race_that_we_could_not_score_is_void_and_promotes_nobody(arena: Arena) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena.rules import Rules
-from arena.scoring import EpisodeResult, IncompleteResults, agency, episode_score, score_agents
+from arena.scoring import EpisodeResult, IncompleteResults, agency, episode_score, score_agents, withdrawn
 from arena.settlement import Finisher, RaceInputs, Settlement, Voided, settle
 
 ENTRANTS = (Finisher("champ", "hk-champ", "old", True), Finisher("chal", "hk-chal", "new", False))
@@ -83,10 +83,11 @@ def test_a_problem_we_failed_on_is_left_out_for_everyone_and_counted(ours: dict[
 
 def test_a_race_with_too_many_problems_left_out_is_void() -> None:
     results = a_race()
-    for i in range(2):
+    for i in (0, 1, 20, 21):  # of both agents: nobody is alone in it
         results[i] = replace(results[i], verdict="unscored")
     assert isinstance(settle(inputs(results)), Settlement)
-    results[2] = replace(results[2], verdict="unscored")
+    for i in (2, 22):
+        results[i] = replace(results[i], verdict="unscored")
     voided = settle(inputs(results))
     assert isinstance(voided, Voided)
     assert "3 of 20" in voided.reason
@@ -120,4 +121,63 @@ def test_a_scripted_success_is_worth_the_floor_and_a_weakly_reasoned_one_less() 
 def test_repeats_of_a_problem_are_averaged_before_problems_are() -> None:
     once = [result("a", i, v) for i, v in ((0, "solved"), (1, "failed"))]
     twice = once + [replace(r, repeat=1, verdict="failed") for r in once]
-    assert score_agents(twice, ["a"], agency_floor=0.5).agents["a"].by_problem == {"p00": 0.5, "p01": 0.0}
+    assert score_agents(twice, ["a"], Rules()).agents["a"].by_problem == {"p00": 0.5, "p01": 0.0}
+
+
+def without_scores(results: list[EpisodeResult], agent: str, problems: range) -> list[EpisodeResult]:
+    names = {f"p{i:02}" for i in problems}
+    return [
+        replace(r, verdict="unscored") if r.agent == agent and r.problem_id in names else r for r in results
+    ]
+
+
+def test_a_champion_that_alone_is_not_scored_cannot_void_the_race_and_is_neither_beaten_nor_paid() -> None:
+    settled = settle(inputs(without_scores(a_race(), "champ", range(12))))
+    assert isinstance(settled, Settlement)
+    assert (settled.promotion.champion, settled.promotion.promoted) == ("champ", False)
+    assert "hk-champ" not in settled.payout.units
+    assert settled.payout.paid["hk-chal"].champion == 0
+    shown = settled.to_json()
+    assert [agent["agent"] for agent in shown["agents"]] == ["chal"]
+    assert "12 of 20" in shown["withdrawn"][0]["reason"]
+    assert sum(settled.payout.units.values()) + settled.payout.burn == 65535
+
+
+def test_a_losing_challenger_cannot_take_problems_from_the_others() -> None:
+    third = [result("third", i, "failed") for i in range(20)]
+    entrants = (*ENTRANTS, Finisher("third", "hk-third", "sore loser", False))
+    results = without_scores([*a_race(), *third], "third", range(10, 20))
+    settled = settle(inputs(results, entrants=entrants))
+    assert isinstance(settled, Settlement)
+    assert settled.scores.left_out == {}
+    assert set(settled.scores.withdrawn) == {"third"}
+    assert settled.promotion.champion == "chal"
+    assert "hk-third" not in settled.payout.units
+
+
+def test_when_every_challenger_is_withdrawn_the_champion_stays_and_is_paid() -> None:
+    settled = settle(inputs(without_scores(a_race(), "chal", range(5))))
+    assert isinstance(settled, Settlement)
+    assert (settled.promotion.champion, settled.promotion.promoted) == ("champ", False)
+    assert settled.payout.paid["hk-champ"].champion > 0
+
+
+@given(st.dictionaries(st.text(max_size=3), st.integers(0, 60), min_size=1, max_size=8))
+def test_somebody_always_stays_and_nobody_goes_for_one_problem(unscored: dict[str, int]) -> None:
+    gone = withdrawn(unscored, 60, Rules())
+    assert len(gone) < len(unscored)
+    assert all(unscored[agent] > 3 for agent in gone)
+
+
+def test_an_agent_that_needs_the_model_is_not_withdrawn_because_others_do_without_it() -> None:
+    results = [
+        replace(r, completion_tokens=0) if r.agent == "chal" else r
+        for r in without_scores(a_race(), "champ", range(12))
+    ]
+    assert isinstance(settle(inputs(results)), Voided)
+
+
+def test_what_happens_to_all_alike_withdraws_nobody() -> None:
+    assert withdrawn({"a": 9, "b": 6, "c": 4}, 60, Rules()) == {}
+    assert set(withdrawn({"a": 9, "b": 0, "c": 2}, 60, Rules())) == {"a"}
+    assert withdrawn({"a": 1, "b": 0}, 4, Rules()) == {}
