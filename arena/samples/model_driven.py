@@ -9,14 +9,11 @@ MODEL = "default"
 MAX_TURNS = 32
 MAX_NUDGES = 2
 
-SYSTEM = """You are a careful shopper. Work with the tools until the request is fulfilled.
-
-1. Read the request: what is wanted, and each constraint (attributes, price, services, shop, budget, voucher).
-2. Search with find_product, using its price, service and shop_id filters where they help.
-3. View the closest candidates with view_product_information. Titles do not tell everything.
-4. Compare at least two candidates by what the results say, and state why one is better.
-5. Before you answer, check every constraint again and redo the sums of a budget.
-6. Answer once with recommend_product, ids in the order in which products were asked for, then terminate.
+SYSTEM = """You are a careful shopper. Fulfil the request with the tools.
+Search with the words that matter, and with the price, service and shop_id filters where they help. View the
+closest candidates: titles do not tell everything. Compare at least two by what the results say. Before you
+answer, check every constraint again and redo the sums of a budget. Recommend once, ids in the order in which
+products were asked for, then terminate.
 """
 NUDGE = "Please go on with a tool call. When you have recommended, call terminate."
 

@@ -21,6 +21,9 @@ _FIRST_PLACE = 0.6
 """How likely the first result is; the others fall with their place."""
 _COMPLETE = 4.0
 _PARTLY = 0.5
+_STRICTNESS = 3
+_UNREAD = 0.02
+"""At the end, for a product whose details were not viewed."""
 _UNFIT = 0.02
 """For a product outside the price range or without a service."""
 _UNSEEN = 0.03
@@ -61,24 +64,25 @@ def needs_one_shop(wish: Wish) -> bool:
     return len(wish.items) > 1 and (wish.one_shop or (wish.voucher is not None and wish.voucher.same_shop))
 
 
-def candidates(conversation: Conversation, item: Item) -> list[Candidate]:
-    """The products that searches for this item showed, the likeliest first."""
+def candidates(conversation: Conversation, item: Item, *, final: bool = False) -> list[Candidate]:
+    """The products that searches for this item showed, the likeliest first; see `best_basket` on `final`."""
     found = []
     for product_id, place in _places(conversation, item).items():
         product = conversation.products[product_id]
-        found.append(Candidate(product, _likelihood(product, item, place)))
+        found.append(Candidate(product, _likelihood(product, item, place, final)))
     return sorted(found, key=lambda c: -c.likelihood)
 
 
-def best_basket(conversation: Conversation, wish: Wish, *, complete: bool = False) -> Basket:
-    """The likeliest basket by all that is known so far; with `complete`, no item may be open in it.
+def best_basket(conversation: Conversation, wish: Wish, *, final: bool = False) -> Basket:
+    """The likeliest basket by all that is known so far; `final`: there will be no more looking.
 
-    Where that cannot be had, items without any candidate stay open, or come from different shops.
+    Then what was viewed is preferred, and no item is left open in a shop; where that cannot be had, items
+    without any candidate stay open, or come from different shops.
     """
-    each = [candidates(conversation, item) for item in wish.items]
+    each = [candidates(conversation, item, final=final) for item in wish.items]
     free = Basket(tuple(c[0] if c else None for c in each))
     if needs_one_shop(wish):
-        shops = _by_shop(conversation, wish, each, complete)
+        shops = _by_shop(conversation, wish, each, final)
         together = max(shops, key=lambda basket: _worth(basket, wish), default=None)
         if together is not None and (wish.one_shop or _worth(together, wish) >= _worth(free, wish)):
             return together
@@ -106,25 +110,25 @@ def _page(value: object) -> int:
     return value if isinstance(value, int) else 1
 
 
-def _likelihood(product: KnownProduct, item: Item, place: int) -> float:
+def _likelihood(product: KnownProduct, item: Item, place: int, final: bool) -> float:
     fit = 1.0 if product.fits(item) else _UNFIT
     if not product.viewed:
-        return fit * _FIRST_PLACE / (place + 1)
-    tie = 1e-3 / (place + 1)
-    if not product.missing(item):
-        return fit * (_COMPLETE + product.coverage(item) + tie)
-    return fit * (_PARTLY * product.coverage(item) ** 6 + tie)
+        return fit * _FIRST_PLACE / (place + 1) * (_UNREAD if final else 1.0)
+    # A place says less of what was read, but the engine knows stems and word counts that this does not.
+    coverage = product.coverage(item)
+    whole = _COMPLETE if not product.missing(item) else 0.0
+    return fit * (whole + _PARTLY * coverage**_STRICTNESS) / math.sqrt(place + 1)
 
 
 def _by_shop(
-    conversation: Conversation, wish: Wish, each: Sequence[Sequence[Candidate]], complete: bool
+    conversation: Conversation, wish: Wish, each: Sequence[Sequence[Candidate]], final: bool
 ) -> Iterator[Basket]:
     """The best basket of every shop that turned up, but for shops searched in vain."""
     for shop_id in dict.fromkeys(c.product.shop_id for found in each for c in found):
         picks = tuple(next((c for c in found if c.product.shop_id == shop_id), None) for found in each)
         basket = Basket(picks, shop_id)
         unseen = [item for item, pick in zip(wish.items, picks, strict=True) if pick is None]
-        if complete and unseen:
+        if final and unseen:
             continue
         if len(unseen) < len(picks) and not any(searched_in(conversation, i, shop_id) for i in unseen):
             yield basket

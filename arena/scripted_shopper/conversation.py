@@ -94,7 +94,7 @@ class KnownProduct:
 
     def bearing(self, item: Item) -> tuple[str, ...]:
         """The attribute and option values that hold a wanted word, as the results write them."""
-        wanted = _stems(" ".join(item.words))
+        wanted = _stems(" ".join(item.features))
         values = [*self.attributes, *(value for option in self.options for value in option)]
         return tuple(dict.fromkeys(value for value in values if _stems(value) & wanted))
 

@@ -112,11 +112,11 @@ def _careful(conversation: Conversation, wish: Wish, slips: Slips, voice: Voice)
             products = [conversation.products[i] for i in ids]
             said = voice.viewing(conversation, wish, products, terse=slips.terse)
             return Act(said, call=(VIEW, {"product_ids": ",".join(ids)}))
-    basket = list(best_basket(conversation, wish, complete=True).products)
+    basket = list(best_basket(conversation, wish, final=True).products)
     rivals = [_rivals(conversation, wish, item, one) for item, one in zip(wish.items, basket, strict=True)]
     if slips.second_best:
         basket = [others[0] if others else one for one, others in zip(basket, rivals, strict=True)]
-    said = voice.deciding(wish, basket, rivals, misquotes=slips.misquotes, terse=slips.terse)
+    said = voice.deciding(conversation, wish, basket, rivals, misquotes=slips.misquotes, terse=slips.terse)
     return _answer(said, [one.product_id for one in basket if one is not None], voice)
 
 
@@ -195,7 +195,7 @@ def _rivals(
     conversation: Conversation, wish: Wish, item: Item, chosen: KnownProduct | None
 ) -> list[KnownProduct]:
     """The next best for an item, of the same shop where one shop is wanted; viewed ones first."""
-    others = [c.product for c in candidates(conversation, item) if c.product is not chosen]
+    others = [c.product for c in candidates(conversation, item, final=True) if c.product is not chosen]
     if chosen is not None and wish.one_shop:
         others.sort(key=lambda p: p.shop_id != chosen.shop_id)
     return others[:2]
@@ -213,7 +213,9 @@ def _pick(messages: Sequence[Mapping[str, Any]], quality: Quality, seed: int) ->
     ranked = sorted(candidates.values(), key=lambda p: (not p.fits(item), -p.coverage(item), p.rank))
     wish = Wish((item,), text=text)
     voice = Voice.drawn(seed, text, 0)
-    reasoning = voice.deciding(wish, [ranked[0]], [ranked[1:3]], misquotes=False, terse=False)
+    reasoning = voice.deciding(
+        Conversation(text, ()), wish, [ranked[0]], [ranked[1:3]], misquotes=False, terse=False
+    )
     return Act(reasoning, f"{ranked[0].product_id}: {reason(item, ranked[0])}")
 
 

@@ -21,6 +21,7 @@ _SERVICE_WORDS = {
     "flashsale": "flash sale (LazFlash)",
 }
 _NAMED_VALUES = 4
+_NEGATIONS = ("not", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,31 +79,30 @@ class Voice:
         """Why these products are viewed."""
         if terse:
             return self._one("I look at some of them.", "Let me see these.", "I open the first ones.")
-        said = []
-        viewed = [p for p in conversation.products.values() if p.viewed]
-        if viewed:
-            said.append(self._shortcoming(wish, viewed[-1]))
         named = "; ".join(f"{p.product_id} ({_short(p.title)}, {_money(p.price)} PHP)" for p in products[:4])
-        said.append(
-            self._one(
-                f"The closest results are {named}.",
-                f"Most promising: {named}.",
-                f"I take a closer look at {named}.",
-                f"Candidates by rank and filters: {named}.",
+        candidates = self._one(
+            f"The closest results are {named}.",
+            f"Most promising: {named}.",
+            f"I take a closer look at {named}.",
+            f"Candidates by rank and filters: {named}.",
+        )
+        if any(p.viewed for p in conversation.products.values()):
+            read = [p for p in conversation.products.values() if p.viewed]
+            return f"{self._shortcoming(wish, read[-1])} {candidates}"
+        wanted = ", ".join(" ".join(item.features) for item in wish.items)
+        return (
+            candidates
+            + " "
+            + self._one(
+                f"Their titles do not settle {wanted}, so I read attributes and options.",
+                f"I view the details to check {wanted}.",
+                f"Whether they match {wanted} only attributes and options can show.",
             )
         )
-        open_words = ", ".join(" ".join(item.features) for item in wish.items)
-        said.append(
-            self._one(
-                f"Their titles do not settle {open_words}, so I read attributes and options.",
-                f"I view the details to check {open_words}.",
-                f"Whether they match {open_words} only attributes and options can show.",
-            )
-        )
-        return " ".join(said)
 
     def deciding(
         self,
+        conversation: Conversation,
         wish: Wish,
         basket: Sequence[KnownProduct | None],
         rivals: Sequence[Sequence[KnownProduct]],
@@ -123,7 +123,7 @@ class Voice:
                 said.append("nothing in the results fits this item.")
                 continue
             said.append(self._praise(item, one, misquotes=misquotes))
-            said.extend(self._against(item, one, other) for other in others[:1])
+            said.extend(self._against(conversation, wish, item, one, other) for other in others[:1])
             said.extend(self._check(item, one))
         chosen = [one for one in basket if one is not None]
         if wish.one_shop and len(chosen) > 1:
@@ -189,16 +189,16 @@ class Voice:
 
     def _shortcoming(self, wish: Wish, one: KnownProduct) -> str:
         item = max(wish.items, key=one.coverage)
-        missing = one.missing(item)
-        if not missing:
+        if lacking := _lacking(item, one):
             return self._one(
-                f"{one.product_id} matches what is asked.", f"{one.product_id} bears all that is asked."
+                f"{one.product_id} does not show {lacking}.",
+                f"In what is said of {one.product_id} I miss {lacking}.",
+                f"{one.product_id} is without {lacking}.",
             )
-        lacking = ", ".join(missing)
+        if missing := _phrases(item, one.missing(item)):
+            return f"{one.product_id} does not have {missing} among its attributes and options."
         return self._one(
-            f"{one.product_id} does not show {lacking}.",
-            f"In the details of {one.product_id} I miss {lacking}.",
-            f"{one.product_id} has no {lacking} in its details.",
+            f"{one.product_id} matches what is asked.", f"{one.product_id} bears all that is asked."
         )
 
     def _praise(self, item: Item, one: KnownProduct, *, misquotes: bool) -> str:
@@ -207,7 +207,6 @@ class Voice:
             price = round(price * 0.8 + 1, 2)
         cost = f" costs {_money(price)} PHP and" if price is not None else ""
         values = ", ".join(one.bearing(item)[:_NAMED_VALUES])
-        missing = [word for word in one.missing(item) if word not in one.matched(item)]
         if not one.viewed:
             said = f"{one.product_id}{cost} is judged by its title alone, {_short(one.title)}"
         elif values:
@@ -218,12 +217,13 @@ class Voice:
             )
         else:
             said = f"{one.product_id}{cost} shows none of the wanted values in its details"
-        if missing:
-            lacking = ", ".join(missing)
+        if lacking := _lacking(item, one):
             said += self._one(f"; it does not show {lacking}", f"; {lacking} I do not find there")
         return said + "."
 
-    def _against(self, item: Item, one: KnownProduct, other: KnownProduct) -> str:
+    def _against(
+        self, conversation: Conversation, wish: Wish, item: Item, one: KnownProduct, other: KnownProduct
+    ) -> str:
         cost = f" at {_money(other.price)} PHP" if other.price is not None else ""
         named = f"{other.product_id}{cost}"
         if not other.fits(item):
@@ -231,24 +231,33 @@ class Voice:
                 f"{named} is outside what is asked by price or service, so I prefer {one.product_id}.",
                 f"Unlike it, {named} does not fit price or services.",
             )
+        lower = _ranked_above(conversation, one, other)
         if not other.viewed:
             title = _short(other.title)
-            return self._one(
-                f"I prefer it to {named} ({title}), which the search ranks lower.",
-                f"{named} ({title}) ranks lower, and its details are unread; {one.product_id} is better.",
-            )
+            if wish.one_shop and other.shop_id != one.shop_id:
+                return self._one(
+                    f"{named} ({title}) is of another shop, {other.shop_id}, where the other items fit less.",
+                    f"{named} ({title}) belongs to shop {other.shop_id}, but one shop must have every item.",
+                )
+            if lower:
+                return self._one(
+                    f"I prefer it to {named} ({title}), which the search ranks lower.",
+                    f"{named} ({title}) ranks lower, so {one.product_id} is the better bet.",
+                )
+            return f"I prefer it to {named} ({title}), whose details I have not read."
         mine, theirs = one.matched(item), other.matched(item)
-        if lacking := [word for word in mine if word not in theirs]:
-            words = ", ".join(lacking)
+        if lacking := _phrases(item, [word for word in mine if word not in theirs]):
             return self._one(
-                f"Compared with it, {named} lacks {words}, so I prefer {one.product_id}.",
-                f"{named}, however, does not show {words}.",
-                f"{one.product_id} is better than {named}, where {words} is missing.",
+                f"Compared with it, {named} lacks {lacking}, so I prefer {one.product_id}.",
+                f"{named}, however, does not show {lacking}.",
+                f"{one.product_id} is better than {named}, where I miss {lacking}.",
             )
-        return self._one(
-            f"Compared with it, {named} is no better and ranked lower, so I keep {one.product_id}.",
-            f"{named} matches as much, but the search ranks {one.product_id} higher.",
-        )
+        if lower:
+            return self._one(
+                f"Compared with it, {named} is no better and ranked lower, so I keep {one.product_id}.",
+                f"{named} matches as much, but the search ranks {one.product_id} higher.",
+            )
+        return f"Compared with it, {named} matches no more, so I keep {one.product_id}."
 
     def _check(self, item: Item, one: KnownProduct) -> list[str]:
         checks = []
@@ -292,6 +301,35 @@ def reason(item: Item, one: KnownProduct) -> str:
     """One sentence on why a product was picked."""
     price = f" at {_money(one.price)} PHP" if one.price is not None else ""
     return f"it matches {', '.join(one.matched(item)) or 'best'}{price}."
+
+
+def _lacking(item: Item, one: KnownProduct) -> str:
+    """What neither its title nor its details show of the wanted qualities."""
+    shown = one.matched(item)
+    return _phrases(item, [w for w in one.missing(item) if w not in shown and w not in item.kind])
+
+
+def _phrases(item: Item, words: Sequence[str]) -> str:
+    """Words of an item as a list; neighbours in the request stay together ("not waterproof")."""
+    said: list[str] = []
+    before = ""
+    for word in item.words:
+        if word in words:
+            if before in _NEGATIONS and said and said[-1] == before:
+                said[-1] += f" {word}"
+            else:
+                said.append(f"{before} {word}" if before in _NEGATIONS else word)
+        before = word
+    return ", ".join(said)
+
+
+def _ranked_above(conversation: Conversation, one: KnownProduct, other: KnownProduct) -> bool:
+    """Whether a search that showed both products showed `one` first."""
+    for call in conversation.named("find_product"):
+        ids = [str(record["product_id"]) for record in call.records]
+        if one.product_id in ids and other.product_id in ids:
+            return ids.index(one.product_id) < ids.index(other.product_id)
+    return False
 
 
 def _range(item: Item) -> str:

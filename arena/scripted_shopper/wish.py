@@ -37,7 +37,7 @@ CARRIERS: Final = _set(
     """
     color colour design style look pattern theme kind cut effect form fabric material brand users laptops cars
     vehicles works running power source capacity output volume resolution scent scented skin hair finish thick
-    shell size light input voltage battery life plug
+    shell size light input voltage battery life plug fit fits compatible closure connection
     """
 )
 """Words that only say what sort of thing a value is; they mean something where nothing else is left."""
@@ -124,9 +124,13 @@ class Item:
 
     @property
     def features(self) -> tuple[str, ...]:
-        """The words that tell one thing of its kind from another; all words where few are left."""
+        """The words that tell one thing of its kind from another; all words where few are left.
+
+        A short plural ("phone cases with ...") names a kind as shelves are named, seldom as titles write it.
+        """
         told = _telling(self.qualities)
-        return told if len(told) >= 2 and len(self.kind) <= _KIND_WORDS else _telling(self.words)
+        named_as_a_kind = 0 < len(self.kind) <= _KIND_WORDS and self.kind[-1].endswith("s")
+        return told if len(told) >= 2 and named_as_a_kind else _telling(self.words)
 
     def price_filter(self) -> str | None:
         """The price range as the search tool writes it, None when there is none."""
