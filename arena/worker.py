@@ -176,9 +176,12 @@ class Worker:
             played = await self._play(assignment, slot)
             try:
                 await self._store(assignment, played)
-            except (TraceRefused, BrokenChain):
-                _log.exception("the record of episode %s contradicts itself", leased.episode_id)
-                played = _abandoned(assignment, "its record contradicts itself", self._clock())
+            except StaleLease:
+                raise
+            except Exception as error:  # noqa: BLE001
+                # The boundary of storing: what an agent did must not be able to end the worker.
+                _log.exception("the record of episode %s cannot be stored", leased.episode_id)
+                played = _abandoned(assignment, _unstorable(error), self._clock())
                 await self._store(assignment, played)
         except StaleLease as error:
             _log.warning("%s", error)
@@ -273,6 +276,12 @@ async def assignment_for(session: AsyncSession, leased: Leased) -> Assignment:
             f"episode {leased.episode_id} refers to a submission or problem that is not stored"
         )
     return Assignment(leased, source, answered(row), Rules.load(rules))
+
+
+def _unstorable(error: Exception) -> str:
+    if isinstance(error, TraceRefused | BrokenChain):
+        return "its record contradicts itself"
+    return f"its record cannot be stored ({type(error).__name__})"
 
 
 def _abandoned(assignment: Assignment, reason: str, now: datetime) -> _Abandoned:

@@ -93,6 +93,16 @@ class Contradictory:
         return Seen(solved(), log.events)
 
 
+class Unreadable:
+    """Hands over a record that no trajectory can be made of."""
+
+    async def play(self, assignment: Assignment, slot: int) -> Seen:
+        log = EventLog()
+        log.append("started", {"episode_id": str(assignment.leased.episode_id)}, at_ms=0)
+        log.append("model_call", {"call_id": "model-1"}, at_ms=0)
+        return Seen(solved(), log.events)
+
+
 def worker(
     database: Database, player: object, *, slots: int = 1, rules: Rules = RULES, clock: Clock | None = None
 ) -> Worker:
@@ -145,8 +155,12 @@ async def test_a_player_gets_the_source_and_the_problem_of_the_episode(database:
 
 @pytest.mark.parametrize(
     ("player", "reason"),
-    [(Broken(), "could not be played (RuntimeError)"), (Contradictory(), "contradicts itself")],
-    ids=["broken", "contradictory"],
+    [
+        (Broken(), "could not be played (RuntimeError)"),
+        (Contradictory(), "contradicts itself"),
+        (Unreadable(), "cannot be stored (KeyError)"),
+    ],
+    ids=["broken", "contradictory", "unreadable"],
 )
 async def test_whatever_breaks_around_an_episode_makes_it_unscored_and_never_failed(
     database: Database, player: object, reason: str
