@@ -17,6 +17,14 @@ MAX_MESSAGES = 2_000
 MAX_TOOLS = 64
 MAX_STOPS = 16
 
+MAX_SCHEMA_BYTES = 8 * 1024
+SCHEMA_WORDS = frozenset(
+    {"type", "properties", "required", "items", "enum", "description", "title", "default"}
+    | {"minimum", "maximum", "additionalProperties"}
+)
+"""What the schema of an agent's own tool may say. Providers compile schemas into grammars, and references,
+patterns and unions have made them hang or fall over, for everybody."""
+
 Stop = Annotated[str, Field(min_length=1, max_length=256)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,128}$")]
 
@@ -290,6 +298,25 @@ def _validated(model: type[_Model], value: object) -> _Model:
         if first["type"] == "extra_forbidden":
             raise ChatError(f"{where} is not supported here: leave it out") from None
         raise ChatError(f"{where}: {first['msg'][:200]}") from None
+
+
+def check_own_schema(name: str, schema: Mapping[str, Any] | None) -> None:
+    """Check the schema of a tool of the agent's own. Raises ChatError when it says more than it may."""
+    if len(json.dumps(schema)) > MAX_SCHEMA_BYTES:
+        raise ChatError(f"tools: the parameters of {name} have more than {MAX_SCHEMA_BYTES} bytes")
+    waiting: list[object] = [schema or {}]
+    while waiting:
+        part = waiting.pop()
+        if not isinstance(part, Mapping):
+            continue
+        unknown = sorted(part.keys() - SCHEMA_WORDS)
+        if unknown:
+            raise ChatError(
+                f"tools: {name}: {unknown[0][:64]} cannot be used in the schema of your own tools"
+            )
+        properties = part.get("properties")
+        waiting += properties.values() if isinstance(properties, Mapping) else ()
+        waiting += [part.get("items"), part.get("additionalProperties")]
 
 
 def completion_body(reply: Reply, *, call_id: str, model: str, created: int) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from arena.recorder.chat import (
     ChatRequest,
     GivenUsage,
     Reply,
+    check_own_schema,
     completion_body,
     completion_stream,
     parse_request,
@@ -103,10 +104,13 @@ class ModelDesk:
         """Raise ChatError when a tool of the problem is offered with a schema that is not its own.
 
         A schema that allows one value only would make the model's call for it; a tool has one schema anyway.
+        Other tools may be offered, though nothing here executes them, with a schema that is simple.
         """
         for tool in request.tools or ():
             function = tool.function
-            if self._schemas.get(function.name, function.parameters) != function.parameters:
+            if function.name not in self._schemas:
+                check_own_schema(function.name, function.parameters)
+            elif self._schemas[function.name] != function.parameters:
                 raise ChatError(
                     f"tools: {function.name} must be offered with its own parameters, as /problem gives them"
                 )

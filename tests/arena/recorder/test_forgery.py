@@ -77,14 +77,40 @@ async def test_a_tool_of_the_problem_is_offered_with_its_own_schema_or_not_at_al
         }
 
     forced = {"type": "object", "properties": {"amount": {"const": 42}}, "required": ["amount"]}
+    simple = {
+        "type": "object",
+        "properties": {"ids": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}},
+        "required": ["ids"],
+        "additionalProperties": False,
+    }
     async with serving(short_folder, upstream) as (_, path), http_client(path) as client:
         _, tools, _ = await kit(path)
         refused = [
             await ask(client, messages=say("x"), tools=[offered("add", schema)])
             for schema in (forced, {}, None)
         ]
-        taken = await ask(client, messages=say("x"), tools=[*tools.specs, offered("note", forced)])
+        taken = await ask(client, messages=say("x"), tools=[*tools.specs, offered("note", simple)])
     assert [answer.status_code for answer in refused] == [400] * 3
     assert "its own parameters" in refused[0].json()["error"]["message"]
     assert taken.status_code == 200
     assert len(puppet.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"type": "object", "properties": {"x": {"items": {"pattern": "(a+)+$"}}}},
+        {"type": "object", "additionalProperties": {"anyOf": []}},
+        {"type": "object", "description": "x" * 9000},
+    ],
+)
+async def test_a_tool_of_the_agents_own_has_a_schema_that_no_provider_falls_over(
+    short_folder: Path, upstream: Upstream, puppet: Puppet, schema: dict[str, Any]
+) -> None:
+    tool = {"type": "function", "function": {"name": "mine", "parameters": schema}}
+    async with serving(short_folder, upstream) as (_, path), http_client(path) as client:
+        answer = await ask(client, messages=say("x"), tools=[tool])
+    assert answer.status_code == 400
+    assert answer.json()["error"]["message"].startswith("tools: ")
+    assert puppet.requests == []
