@@ -182,7 +182,9 @@ def create_app(
         """One race."""
         async with database.session() as session:
             found = (
-                await session.scalar(select(Race).where(Race.number == number)) if number < 2**31 else None
+                await session.scalar(select(Race).where(Race.number == number))
+                if 0 < number < 2**31
+                else None
             )
             if found is None:
                 raise ApiError("not_found", f"there is no race {number}")

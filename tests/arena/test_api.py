@@ -248,6 +248,7 @@ async def test_an_unknown_address_is_a_problem_too(client: httpx.AsyncClient) ->
     assert_problem(await client.get("/v1/nothing"), 404, "not_found")
     assert_problem(await client.get("/v1/races/99"), 404, "not_found")
     assert_problem(await client.get("/v1/races/99999999999999999999"), 404, "not_found")
+    assert_problem(await client.get("/v1/races/-99999999999999999999"), 404, "not_found")
     assert_problem(await client.get("/v1/leaderboard"), 404, "not_found")
 
 
