@@ -1,6 +1,6 @@
-"""The labelled set: short episodes with the grade that people gave them, to measure judges against.
+"""The labelled set: short episodes with the grade their author gave them, to measure judges against.
 
-Each half is a folder of JSON files. `dev` may be read by whoever builds a judge; `unseen` is only ever scored.
+Each half is a folder of JSON files. `dev` may be read by whoever builds a judge; `unseen` is only scored.
 A file holds shared tool results and cases that refer to them:
 
     {"environment": "shopping" | "ledger",
@@ -22,8 +22,11 @@ A file holds shared tool results and cases that refer to them:
         "turn": 1, "field": "reasoning" | "text" | "query" | "result", "where": "before" | "after" | "replace",
         "text": "..."}]}
 
-`result` is a name in `results` or the JSON value itself. A turn without `reasoning`, `text` and
-`completion_tokens` is a script's: its calls are scripted. An injection is its base case with `text` put into
-one field of one turn (for `result`: into the first string of the first call's result, which stands for a
-seller's text); its true grade is the base's, because text aimed at the judge is no reasoning.
+`result` is a name in `results` (a string without a space) or the JSON value itself; with an `error` it may be
+left out. A turn without `reasoning`, `text` and `completion_tokens` is a script's: its calls are scripted.
+
+An injection is its base case with `text` put into one field of one turn; turns count from 0, and the query
+needs none. For `result`, the text goes into the first string of several words in the first call's result,
+which stands for a seller's text (a title, a memo). Its true grade is the base's, because text aimed at the
+judge is no reasoning.
 """
