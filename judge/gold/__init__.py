@@ -19,7 +19,8 @@ A file holds shared tool results and cases that refer to them:
         "why": "one or two sentences: what passes the last gate, what stops the next"}],
      "injections": [
        {"id": "dev-injection-007", "family": "fake judge output", "base": "dev-cited-003",
-        "turn": 1, "field": "reasoning" | "text" | "query" | "result", "where": "before" | "after" | "replace",
+        "turn": 1, "field": "reasoning" | "text" | "query" | "result",
+         "where": "before" | "after" | "replace",
         "text": "..."}]}
 
 `result` is a name in `results` (a string without a space) or the JSON value itself; with an `error` it may be
