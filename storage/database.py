@@ -126,6 +126,7 @@ def _upgrade(connection: Connection) -> None:
 async def _connected(made: type[Database], url: URL, pool_size: int) -> AsyncIterator[Database]:
     engine = create_async_engine(
         url,
+        hide_parameters=True,  # errors are logged; answers, and source under embargo, must not be
         pool_size=pool_size,
         max_overflow=pool_size,
         pool_timeout=POOL_TIMEOUT_S,

@@ -84,3 +84,10 @@ async def _add(database: Database, *senders: str) -> None:
         for sender in senders:
             session.add(RequestNonce(sender=sender, nonce="1"))
             await session.flush()
+
+
+async def test_an_error_of_the_database_does_not_repeat_what_was_being_stored(database: Database) -> None:
+    with pytest.raises(DBAPIError) as caught:
+        async with database.session() as session:
+            await session.execute(text("SELECT length(:source) / 0"), {"source": "a source under embargo"})
+    assert "embargo" not in str(caught.value)
