@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 
@@ -75,7 +76,7 @@ COLUMNS = ("figure", "value", "unit", "baseline", "ratio", "goal", "met")
 
 def table(entries: Sequence[dict[str, object]], title: str) -> Table:
     """Entries of `--json` as one table."""
-    grid = Table(title=title, title_justify="left")
+    grid = Table(title=escape(title), title_justify="left")
     for name in COLUMNS:
         grid.add_column(name, justify="left" if name in ("figure", "unit", "goal") else "right")
     for entry in entries:
@@ -88,7 +89,7 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "yes" if value else "NO"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else escape(str(value))
 
 
 def main(measure: Callable[[bool], Sequence[Figure]]) -> None:

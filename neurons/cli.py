@@ -20,7 +20,7 @@ from arena.scripted_shopper.child import ShopperNotStarted
 from distill.backend import TrainingExtraMissing
 from distill.corpus import CorpusChanged, CorpusTooSmall
 from distill.pipeline import RunMismatch, TrainingFailed
-from neurons.chain import ChainError
+from neurons.chain import ChainError, ChainUnavailable
 from neurons.commands import demo, distill, doctor, miner, problems, traces, validator
 from neurons.demo.loop import RaceVoid
 from neurons.demo.options import DemoMismatch, DemoRunning
@@ -110,6 +110,8 @@ def main() -> None:
     """Console entry point."""
     try:
         app()
+    except ChainUnavailable as error:
+        _fail(f"{error}; check --subtensor.network, or try again later")
     except USER_ERRORS as error:
         _fail(str(error))
     except ValidationError as error:

@@ -200,17 +200,18 @@ def _read(file: Path | None) -> dict[str, Any]:
 
 
 def _refuse_unknown_variables() -> None:
-    known = {name.upper() for name in Settings.model_fields}
+    known = {field.upper() for field in Settings.model_fields}
     for variable in os.environ:
-        if not variable.startswith(PREFIX) or variable in NOT_SETTINGS:
+        name = variable.upper()  # they are read in either case
+        if not name.startswith(PREFIX) or name in NOT_SETTINGS:
             continue
-        section, _, key = variable.removeprefix(PREFIX).partition("__")
+        section, _, key = name.removeprefix(PREFIX).partition("__")
         nested = getattr(Settings.model_fields.get(section.lower()), "annotation", None)
         keys = {k.upper() for k in getattr(nested, "model_fields", {})}
         if section not in known or (key and key.split("__")[0] not in keys):
             raise SettingsError(
                 f"the environment variable {variable} is not a setting; known are "
-                + ", ".join(sorted(PREFIX + name for name in known))
+                + ", ".join(sorted(PREFIX + field for field in known))
                 + " (and SECTION__KEY within the sections)"
             )
 

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from arena.sandbox import staging
+from arena.sandbox.probe import PROBE_SLOT
+from arena.sandbox.sandbox import SandboxUnavailable
+from neurons.host import claimed_slots, prepared_world, provider, socket_root
+from neurons.settings import ModelSettings, ProblemSettings, SettingsError
+from problems.shopping.world import WorldError
+
+
+def test_sockets_lie_in_one_short_folder_that_is_gone_afterwards() -> None:
+    root = staging.socket_root()
+    before = set(root.iterdir()) if root.exists() else set()
+    with socket_root() as folder:
+        assert folder.parent == root
+        assert len(os.fsencode(folder)) <= 81 - len("/recorder.sock")
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o711
+        (folder / "left").touch()
+    assert set(root.iterdir()) - before == set()
+
+
+@pytest.fixture
+def taken() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def test_no_two_claims_share_a_slot(taken: ExitStack) -> None:
+    firsts = [taken.enter_context(claimed_slots(count)) for count in (3, 2, 4)]
+    slots = [
+        slot for first, count in zip(firsts, (3, 2, 4), strict=True) for slot in range(first, first + count)
+    ]
+    assert len(set(slots)) == 9
+    assert max(slots) < PROBE_SLOT
+
+
+def test_slots_are_free_again_after_their_claim() -> None:
+    for _ in range(PROBE_SLOT):
+        with claimed_slots(2):
+            pass
+
+
+def test_a_host_without_room_says_so(taken: ExitStack) -> None:
+    taken.enter_context(claimed_slots(1))
+    with pytest.raises(SandboxUnavailable, match="fewer --slots"), claimed_slots(PROBE_SLOT):
+        pass
+
+
+@pytest.mark.parametrize(
+    "model", [ModelSettings(), ModelSettings(base_url="http://x/v1"), ModelSettings(models=("m",))]
+)
+async def test_a_model_endpoint_needs_an_address_and_a_name(model: ModelSettings) -> None:
+    with pytest.raises(SettingsError, match="no model endpoint"):
+        async with provider(model):
+            pass
+
+
+async def test_the_provider_offers_the_models_in_order() -> None:
+    async with provider(ModelSettings(base_url="http://x/v1", models=("a", "b"))) as upstream:
+        assert upstream.models == ("a", "b")
+        assert upstream.resolve("default") == "a"
+
+
+def test_without_a_seed_a_secret_one_is_drawn_once(tmp_path: Path) -> None:
+    plan = ProblemSettings(products=300, pool=3)
+    roots = []
+    for folder in ("a", "a", "b"):
+        world = prepared_world(plan, tmp_path / folder / "world", public=3)
+        roots.append(world.pool.suite_id)
+        with closing(os.scandir(tmp_path / folder)) as entries:
+            assert {entry.name for entry in entries} == {"world", "world.seed"}
+    assert roots[0] == roots[1] != roots[2]
+    assert stat.S_IMODE((tmp_path / "a" / "world.seed").stat().st_mode) == 0o600
+
+
+def test_a_world_is_made_by_its_seed_and_kept_to_it(tmp_path: Path) -> None:
+    worlds = [
+        prepared_world(ProblemSettings(seed=7, products=300, pool=3), tmp_path / name, public=3)
+        for name in ("a", "b")
+    ]
+    assert worlds[0].pool.suite_id == worlds[1].pool.suite_id
+    with pytest.raises(WorldError, match="another plan"):
+        prepared_world(ProblemSettings(seed=8, products=300, pool=3), tmp_path / "a", public=3)

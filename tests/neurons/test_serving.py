@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import socket
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from neurons.serving import PortTaken, serving
+
+
+def _app() -> FastAPI:
+    app = FastAPI()
+
+    @app.get("/")
+    async def root() -> str:
+        return "here"
+
+    return app
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+async def test_an_application_answers_at_its_base_url_until_the_context_ends(host: str) -> None:
+    try:
+        async with serving(_app(), host, 0) as url, httpx.AsyncClient(base_url=url) as client:
+            assert (await client.get("/")).json() == "here"
+    except PortTaken as error:
+        pytest.skip(f"no such address on this machine: {error}")
+    async with httpx.AsyncClient(base_url=url) as client:
+        with pytest.raises(httpx.ConnectError):
+            await client.get("/")
+
+
+async def test_a_port_that_was_used_can_be_used_again_at_once() -> None:
+    async with serving(_app(), "127.0.0.1", 0) as url, httpx.AsyncClient(base_url=url) as client:
+        await client.get("/")
+    port = int(url.rpartition(":")[2])
+    async with serving(_app(), "127.0.0.1", port) as again, httpx.AsyncClient(base_url=again) as client:
+        assert (await client.get("/")).json() == "here"
+
+
+async def test_a_taken_port_is_said_with_the_flag_that_chooses_another() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=rf"127\.0\.0\.1:{port}.*--api\.port"):
+            async with serving(_app(), "127.0.0.1", port):
+                pass
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "203.0.113.7"])
+async def test_an_address_that_is_not_ours_is_said(host: str) -> None:
+    with pytest.raises(PortTaken, match=host):
+        async with serving(_app(), host, 0):
+            pass
+
+
+async def test_what_breaks_inside_the_context_escapes_as_it_is() -> None:
+    with pytest.raises(KeyError, match="mine"):
+        async with serving(_app(), "127.0.0.1", 0):
+            raise KeyError("mine")
