@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,11 +34,9 @@ class Ran:
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ran]:
-    folder = tmp_path_factory.mktemp("demo")
-    for closed in (folder, *folder.parents[:3]):
-        closed.chmod(closed.stat().st_mode | 0o055)
-    with demo_in(folder, SIZE) as demo:
+def ran() -> Iterator[Ran]:
+    with tempfile.TemporaryDirectory(prefix="arena-test-") as name, demo_in(Path(name), SIZE) as demo:
+        Path(name).chmod(0o755)  # the database's user passes through
         report = demo.run()
         books = asyncio.run(read_books(demo.data_dir))
         again = demo.run()
