@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import resource
 import sys
 from collections.abc import Iterator
@@ -17,15 +18,33 @@ from dataclasses import asdict, dataclass
 _DYNAMIC_CODE = frozenset({"exec", "eval", "compile"})
 _MODULES = {
     "marshal": "encoded-code",
+    "pickle": "encoded-code",
+    "_pickle": "encoded-code",
+    "shelve": "encoded-code",
+    "dill": "encoded-code",
+    "cloudpickle": "encoded-code",
+    "ctypes": "encoded-code",
+    "cffi": "encoded-code",
+    "runpy": "dynamic-code",
+    "code": "dynamic-code",
+    "codeop": "dynamic-code",
     "builtins": "dynamic-code",
     "importlib": "dynamic-import",
 }
 _BUILTINS = frozenset({"builtins", "__builtins__"})
 
+_HIDDEN_NAMES = frozenset({"__builtins__", "__import__"})
+"""As text, these only serve to reach by a look-up what may not be named."""
+_DECLARED = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
+"""Declares the encoding that Python reads a file with, in one of its first two lines (PEP 263)."""
+_DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Characters that show a line in another order than it is read in (CVE-2021-42574)."""
+
 REASONS = {
     "dynamic-code": "runs code that is not in the file, so it cannot be reviewed",
     "dynamic-import": "imports by a name that is not in the file, so it cannot be reviewed",
     "encoded-code": "loads code that a reader cannot read",
+    "misleading-text": "shows a reader something else than what runs",
 }
 """Why each rule is there, in words for the miner."""
 
@@ -54,7 +73,7 @@ def inspect(source: str) -> list[Finding] | Unparsable:
     """
     try:
         tree = ast.parse(source)
-        findings = list(_findings(tree))
+        findings = [*_misleading(source), *_findings(tree)]
     except SyntaxError as error:
         return Unparsable(error.lineno, error.msg)
     except RecursionError:
@@ -64,6 +83,17 @@ def inspect(source: str) -> list[Finding] | Unparsable:
     except ValueError as error:
         return Unparsable(None, str(error))
     return sorted(findings, key=lambda f: (f.line, f.rule, f.construct))
+
+
+def _misleading(source: str) -> Iterator[Finding]:
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    for number, line in enumerate(lines[:2], start=1):
+        declared = _DECLARED.match(line)
+        if declared and declared[1].lower().replace("_", "-") not in ("utf-8", "utf8", "ascii"):
+            yield Finding(number, "misleading-text", f"coding: {declared[1]}")
+    for number, line in enumerate(lines, start=1):
+        if _DIRECTION.search(line):
+            yield Finding(number, "misleading-text", "a direction-changing character")
 
 
 def _findings(tree: ast.AST) -> Iterator[Finding]:
@@ -76,6 +106,8 @@ def _findings(tree: ast.AST) -> Iterator[Finding]:
                     yield Finding(line, "dynamic-import", name)
                 elif name == "__builtins__":
                     yield Finding(line, "dynamic-code", name)
+            case ast.Constant(value=str(text), lineno=line) if text in _HIDDEN_NAMES:
+                yield Finding(line, "dynamic-code", repr(text))
             case ast.Attribute(attr="__import__", lineno=line):
                 yield Finding(line, "dynamic-import", "__import__")
             case ast.Attribute(value=ast.Name(id=base), attr=attr, lineno=line) if base in _BUILTINS:

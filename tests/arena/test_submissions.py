@@ -44,6 +44,14 @@ GOOD = b"import re\nPATTERN = re.compile('a')\n\ndef agent(problem):\n    return
         ("import builtins as b\nb.exec('x')", "dynamic-code", 1),
         ("__builtins__.eval('x')", "dynamic-code", 1),
         ("import importlib.util", "dynamic-import", 1),
+        ("import pickle\npickle.loads(b'...')", "encoded-code", 1),
+        ("import ctypes", "encoded-code", 1),
+        ("globals()['__builtins__']['ev' 'al']('1')", "dynamic-code", 1),
+        ("getattr(x, '__import__')('os')", "dynamic-code", 1),
+        ("#!/usr/bin/python\n# -*- coding: utf_7 -*-\n# +AAo-exec('hidden')", "misleading-text", 2),
+        ("# vim: set fileencoding=unicode_escape\n# \\x0aexec('hidden')", "misleading-text", 1),
+        ("\r# coding: utf-7", "misleading-text", 2),
+        ("x = 1\ny = '\u202e'", "misleading-text", 2),
     ],
 )
 def test_code_that_is_not_in_the_file_is_found_with_its_line(source: str, rule: str, line: int) -> None:
