@@ -26,6 +26,8 @@ _UNREAD = 0.02
 """At the end, for a product whose details were not viewed."""
 _UNFIT = 0.02
 """For a product outside the price range or without a service."""
+_OTHER_KIND = 0.2
+"""For a product whose title names the kind of another item instead."""
 _UNSEEN = 0.03
 """For an item that a promising shop may have beyond the results shown."""
 _TOO_DEAR = 0.02
@@ -64,12 +66,13 @@ def needs_one_shop(wish: Wish) -> bool:
     return len(wish.items) > 1 and (wish.one_shop or (wish.voucher is not None and wish.voucher.same_shop))
 
 
-def candidates(conversation: Conversation, item: Item, *, final: bool = False) -> list[Candidate]:
+def candidates(conversation: Conversation, wish: Wish, item: Item, *, final: bool = False) -> list[Candidate]:
     """The products that searches for this item showed, the likeliest first; see `best_basket` on `final`."""
     found = []
     for product_id, place in _places(conversation, item).items():
         product = conversation.products[product_id]
-        found.append(Candidate(product, _likelihood(product, item, place, final)))
+        kind = _OTHER_KIND if _of_another_kind(product, wish, item) else 1.0
+        found.append(Candidate(product, kind * _likelihood(product, item, place, final)))
     return sorted(found, key=lambda c: -c.likelihood)
 
 
@@ -79,7 +82,7 @@ def best_basket(conversation: Conversation, wish: Wish, *, final: bool = False) 
     Then what was viewed is preferred, and no item is left open in a shop; where that cannot be had, items
     without any candidate stay open, or come from different shops.
     """
-    each = [candidates(conversation, item, final=final) for item in wish.items]
+    each = [candidates(conversation, wish, item, final=final) for item in wish.items]
     free = Basket(tuple(c[0] if c else None for c in each))
     if needs_one_shop(wish):
         shops = _by_shop(conversation, wish, each, final)
@@ -90,6 +93,11 @@ def best_basket(conversation: Conversation, wish: Wish, *, final: bool = False) 
         return free
     baskets = [Basket(picks) for picks in itertools.product(*(c[:_CHOICES] for c in each))]
     return max(baskets, key=lambda basket: _worth(basket, wish))
+
+
+def _of_another_kind(product: KnownProduct, wish: Wish, item: Item) -> bool:
+    others = {word for other in wish.items if other is not item for word in other.kind}
+    return bool(product.named(others)) and not product.named(item.kind)
 
 
 def _places(conversation: Conversation, item: Item) -> dict[str, int]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -74,6 +74,11 @@ class KnownProduct:
             if root in title:
                 credits[word] = max(credits[word], sure)
         return credits
+
+    def named(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Those of `words` that its title holds."""
+        title = _stems(self.title)
+        return tuple(word for word in words if stem(word) in title)
 
     def matched(self, item: Item) -> tuple[str, ...]:
         """The wanted words that this product bears: in its title, or in a value that was asked for whole."""

@@ -181,13 +181,14 @@ def _to_view(conversation: Conversation, wish: Wish) -> list[str]:
         return []
     best = [product for product in best_basket(conversation, wish).products if product is not None]
     if len(wish.items) == 1 and any(not product.viewed for product in best):
-        best = _closest(conversation, wish.items[0])[: CLOSEST[views]]
+        best = _closest(conversation, wish)[: CLOSEST[views]]
     return list(dict.fromkeys(product.product_id for product in best if not product.viewed))
 
 
-def _closest(conversation: Conversation, item: Item) -> list[KnownProduct]:
+def _closest(conversation: Conversation, wish: Wish) -> list[KnownProduct]:
     """The likeliest product that was not viewed, and others whose titles promise as much."""
-    unseen = [c.product for c in candidates(conversation, item) if not c.product.viewed]
+    [item] = wish.items
+    unseen = [c.product for c in candidates(conversation, wish, item) if not c.product.viewed]
     return [p for p in unseen if p is unseen[0] or len(p.matched(item)) >= len(unseen[0].matched(item))]
 
 
@@ -195,7 +196,7 @@ def _rivals(
     conversation: Conversation, wish: Wish, item: Item, chosen: KnownProduct | None
 ) -> list[KnownProduct]:
     """The next best for an item, of the same shop where one shop is wanted; viewed ones first."""
-    others = [c.product for c in candidates(conversation, item, final=True) if c.product is not chosen]
+    others = [c.product for c in candidates(conversation, wish, item, final=True) if c.product is not chosen]
     if chosen is not None and wish.one_shop:
         others.sort(key=lambda p: p.shop_id != chosen.shop_id)
     return others[:2]

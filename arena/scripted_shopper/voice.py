@@ -21,6 +21,7 @@ _SERVICE_WORDS = {
     "flashsale": "flash sale (LazFlash)",
 }
 _NAMED_VALUES = 4
+_TITLE_WORDS = 7
 _NEGATIONS = ("not", "no")
 
 
@@ -89,7 +90,13 @@ class Voice:
         if any(p.viewed for p in conversation.products.values()):
             read = [p for p in conversation.products.values() if p.viewed]
             return f"{self._shortcoming(wish, read[-1])} {candidates}"
-        wanted = ", ".join(" ".join(item.features) for item in wish.items)
+        if len(wish.items) > 1:
+            return f"{candidates} " + self._one(
+                "Titles do not tell everything, so I view them.",
+                "I read their attributes and options.",
+                "The details will show which of them hold.",
+            )
+        wanted = " ".join(wish.items[0].features)
         return (
             candidates
             + " "
@@ -268,7 +275,12 @@ class Voice:
             has = "it lists" if name in one.services else "it does not list"
             checks.append(f"{has} {_SERVICE_WORDS[name]}")
         if not checks:
-            return []
+            wanted = " ".join(item.words)
+            return [
+                self._one(
+                    f"Asked for: {wanted}.", f"What was asked for is {wanted}.", f"The wish was {wanted}."
+                )
+            ]
         return [self._one("Check:", "Checked again:", "The constraints:") + f" {', '.join(checks)}."]
 
     def _shop(self, chosen: Sequence[KnownProduct]) -> str:
@@ -310,16 +322,16 @@ def _lacking(item: Item, one: KnownProduct) -> str:
 
 
 def _phrases(item: Item, words: Sequence[str]) -> str:
-    """Words of an item as a list; neighbours in the request stay together ("not waterproof")."""
+    """Words of an item as a list; a negation keeps what it denies."""
     said: list[str] = []
-    before = ""
+    negation = ""
     for word in item.words:
-        if word in words:
-            if before in _NEGATIONS and said and said[-1] == before:
-                said[-1] += f" {word}"
-            else:
-                said.append(f"{before} {word}" if before in _NEGATIONS else word)
-        before = word
+        if negation:
+            said.append(f"{negation} {word}")
+            negation = ""
+        elif word in words:
+            negation = word if word in _NEGATIONS else ""
+            said += [] if negation else [word]
     return ", ".join(said)
 
 
@@ -346,4 +358,4 @@ def _money(amount: float | None) -> str:
 
 def _short(title: str) -> str:
     words = title.split()
-    return " ".join(words[:8]) + ("..." if len(words) > 8 else "")
+    return " ".join(words[:_TITLE_WORDS]) + ("..." if len(words) > _TITLE_WORDS else "")

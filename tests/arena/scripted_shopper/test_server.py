@@ -86,7 +86,8 @@ def test_the_careful_shopper_searches_views_compares_and_ends(base_url: str) -> 
     assert calls[2][1] == {"product_ids": "4797792514"}
     decision = next(m for m in messages if _calls([m]) == [calls[2]])["reasoning_content"]
     assert "4797792514 costs 185 PHP" in decision
-    assert "5113553158 costs 149.5 PHP" in decision
+    assert "5113553158" in decision
+    assert "149.5 PHP" in decision
 
 
 def test_the_hasty_shopper_takes_the_first_hit(base_url: str) -> None:

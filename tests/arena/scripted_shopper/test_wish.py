@@ -48,6 +48,64 @@ def test_lists_are_split_into_items(request_text: str) -> None:
     assert [item.low for item in wish.items] == [None, 5]
 
 
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        "I need pendant lights with rgb light, for the kitchen, made of acrylic and size 40cm.",
+        "Can you find phone cases in tpu, from the brand dorvane and of the back cover type?",
+        "Looking for cordless drills with a 10 mm chuck and with 48v input voltage.",
+        "Can you find shampoos from dorvane and for straight hair?",
+        "Show me oversized t-shirts in purple, size medium, with a graphic print and 10 mm seams.",
+    ],
+)
+def test_the_last_quality_of_one_thing_is_not_a_second_thing(request_text: str) -> None:
+    rules = RULES.format(where="applies to all products", what="a fixed discount of `34`")
+    assert len(read_wish(request_text + rules).items) == 1
+
+
+def test_the_kind_is_told_apart_from_its_qualities() -> None:
+    (item,) = read_wish(
+        "Please help me find wireless earphones with wireless charging, in the color red."
+    ).items
+    assert item.kind == ("wireless", "earphones")
+    assert item.qualities == ("wireless", "charging", "color", "red")
+    assert item.features == ("wireless", "charging", "red")
+
+
+@pytest.mark.parametrize(
+    ("request_text", "features"),
+    [
+        (
+            "Show me a black gadget pouch with a zipper, in red.",
+            ("black", "gadget", "pouch", "zipper", "red"),
+        ),
+        ("Show me black mugs made of ceramic.", ("black", "mugs", "ceramic")),
+        ("Find storage boxes in fabric material and in color purple.", ("storage", "boxes", "purple")),
+        ("Find storage boxes in fabric material.", ("fabric", "material")),
+    ],
+)
+def test_a_thing_is_searched_by_what_tells_it_from_others(
+    request_text: str, features: tuple[str, ...]
+) -> None:
+    (item,) = read_wish(request_text).items
+    assert item.features == features
+
+
+def test_words_within_a_compound_do_not_begin_a_quality() -> None:
+    (item,) = read_wish("Show me a built-in large oven, made of steel.").items
+    assert "built-in" in item.kind
+
+
+@pytest.mark.parametrize(
+    "phrase",
+    ["that can be paid by cash on delivery", "with cash on delivery", "that I can pay for upon delivery"],
+)
+def test_paying_on_delivery_leaves_no_word_behind(phrase: str) -> None:
+    (item,) = read_wish(f"Show me red mugs {phrase}.").items
+    assert item.services == ("COD",)
+    assert item.words == ("red", "mugs")
+
+
 def test_a_product_request_is_one_item_however_many_commas_it_has() -> None:
     assert len(read_wish("Show me a mug, a red one, and a big one, and with a lid.").items) == 1
 
