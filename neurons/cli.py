@@ -1,93 +1,74 @@
-"""The `arena` command. Errors that a user can meet are one sentence and exit status 2, never a traceback."""
+"""The `arena` command. Errors that a user can meet are one sentence and exit status 2, never a traceback.
+
+A command's module is imported when that command is given: whoever asks for help, or exports traces, does not
+wait for what only a validator needs.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from typing import Annotated, NoReturn
+from importlib import import_module
+from typing import Annotated, Any, NoReturn
 
 import typer
-from bittensor_core import KeyfileError
-from pydantic import ValidationError
 from rich.console import Console
 from rich.logging import RichHandler
 from rich.text import Text
-from sqlalchemy.exc import SQLAlchemyError
+from typer.core import TyperGroup
 
-from arena.sandbox.sandbox import SandboxUnavailable
-from arena.scripted_shopper.child import ShopperNotStarted
-from distill.backend import TrainingExtraMissing
-from distill.corpus import CorpusChanged, CorpusTooSmall
-from distill.pipeline import RunMismatch, TrainingFailed
-from neurons.chain import ChainError, ChainUnavailable
-from neurons.commands import demo, distill, doctor, miner, problems, traces, validator
-from neurons.demo.loop import RaceVoid
-from neurons.demo.options import DemoMismatch, DemoRunning
-from neurons.localnet.launch import LocalNetFailed
-from neurons.localnet.metadata import MetadataUnavailable
-from neurons.miner import SubmissionRefused, ValidatorUnreachable
-from neurons.serving import PortTaken
-from neurons.settings import SettingsError, explained
-from neurons.validator import NotSettled
-from neurons.wallets import NotADemoChain, WalletMissing
-from problems.golden import GoldenFileError
-from problems.importers import ImportFailed
-from problems.shopping.synthesis import SynthesisError
-from problems.shopping.world import WorldError
-from storage.errors import StorageError
-
-USER_ERRORS: tuple[type[Exception], ...] = (
-    ChainError,
-    CorpusChanged,
-    CorpusTooSmall,
-    DemoMismatch,
-    DemoRunning,
-    GoldenFileError,
-    ImportFailed,
-    KeyfileError,
-    LocalNetFailed,
-    MetadataUnavailable,
-    NotADemoChain,
-    NotSettled,
-    PortTaken,
-    RaceVoid,
-    RunMismatch,
-    SandboxUnavailable,
-    SettingsError,
-    ShopperNotStarted,
-    StorageError,
-    SubmissionRefused,
-    SynthesisError,
-    TrainingExtraMissing,
-    TrainingFailed,
-    ValidatorUnreachable,
-    WalletMissing,
-    WorldError,
-)
-"""What may reach a user: each says what is wrong and what to do."""
+COMMANDS = {
+    "validator": ("validator", None, "Run a validator."),
+    "miner": ("miner", None, "Register, and submit an agent."),
+    "problems": ("problems", None, "Problems and their outcome rules."),
+    "traces": ("traces", None, "The store of judged traces."),
+    "distill": ("distill", None, "From stored traces to a trained model."),
+    "demo": ("demo", "run", "The whole loop on this machine."),
+    "doctor": ("doctor", "run", "Probe this machine's sandbox."),
+    "worker": ("validator", "work", "Play episodes for a validator whose database this reaches."),
+}
+"""By name: the module in `neurons.commands`, the function in it (None: all of its `app`), and a summary."""
 
 _INTERRUPTED = 130
 """Exit status after Ctrl-C, as shells have it."""
 
+
+class _OnDemand(TyperGroup):
+    """Lists commands by their summaries, and puts the real one in place of the one that was given."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, stub, rest = super().resolve_command(ctx, args)
+        return name, stub if name is None else command(name), rest
+
+
 app = typer.Typer(
+    cls=_OnDemand,
     name="arena",
     help="Run a Bittensor agent arena and train a model from its judged traces.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for module, name in (
-    (validator, "validator"),
-    (miner, "miner"),
-    (problems, "problems"),
-    (traces, "traces"),
-    (distill, "distill"),
-):
-    app.add_typer(module.app, name=name)
-app.command("demo")(demo.run)
-app.command("doctor")(doctor.run)
-app.command("worker")(validator.work)
+
+
+def command(name: str) -> Any:
+    """A command of `COMMANDS`, imported."""
+    module, function, _ = COMMANDS[name]
+    found = import_module(f"neurons.commands.{module}")
+    if function is None:
+        return typer.main.get_group(found.app)
+    alone = typer.Typer(add_completion=False)
+    alone.command(name)(getattr(found, function))
+    return typer.main.get_command(alone)
+
+
+def _summary() -> None:
+    raise AssertionError("a summary stands for a command and is never called")
+
+
+for _name, _command in COMMANDS.items():
+    app.command(_name, help=_command[2])(_summary)
 
 
 @app.callback()
@@ -110,24 +91,19 @@ def main() -> None:
     """Console entry point."""
     try:
         app()
-    except ChainUnavailable as error:
-        _fail(f"{error}; check --subtensor.network, or try again later")
-    except USER_ERRORS as error:
-        _fail(str(error))
-    except ValidationError as error:
-        _fail(explained(error))
-    except SQLAlchemyError as error:
-        # Only its first line: the others quote the statement and its parameters.
-        _fail(f"the database did not do what was asked: {str(error).partition(chr(10))[0]}")
-    except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        _fail(f"{place}{error.strerror or error}")
     except SystemExit as ended:
         if ended.code == _INTERRUPTED:
             print("arena: stopped; start it again to go on", file=sys.stderr, flush=True)  # noqa: T201
             # The interpreter's own way out may wait for threads that wait for children.
             os._exit(_INTERRUPTED)
         raise
+    except Exception as error:  # the boundary to the user
+        from neurons.user_errors import explanation
+
+        told = explanation(error)
+        if told is None:
+            raise
+        _fail(told)
 
 
 def _fail(message: str) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -15,7 +16,6 @@ from sqlalchemy import select
 from neurons import settings
 from neurons.commands.flags import DatabaseUrl, DataDir, Json
 from neurons.host import existing_store
-from neurons.validator import utc_now
 from storage.database import Database
 from storage.errors import StorageError
 from storage.export import LICENCE_NOT_STATED, export
@@ -72,7 +72,7 @@ def export_traces(
                 ),
                 format=format.value,
                 out=out,
-                created_at=utc_now(),
+                created_at=datetime.now(UTC),
                 licence=licence,
                 overwrite=overwrite,
             )

@@ -107,10 +107,25 @@ def test_every_command_explains_itself(command: tuple[str, ...], run: Arena) -> 
     assert "Usage" in ended.out
 
 
-def test_the_command_starts_without_what_only_training_needs() -> None:
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_a_summary_says_what_the_command_itself_says(name: str) -> None:
+    assert cli.command(name).help.startswith(cli.COMMANDS[name][2].rstrip("."))
+
+
+def test_a_misspelt_command_is_no_traceback(run: Arena) -> None:
+    ended = run("validatr")
+    assert ended.status == 2
+    assert "validator" in ended.err
+
+
+def test_commands_start_without_what_only_training_needs() -> None:
     heavy = ("torch", "transformers", "trl", "datasets", "peft", "accelerate")
+    code = (
+        "import sys; from neurons import cli, user_errors; [cli.command(n) for n in cli.COMMANDS];"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
     found = subprocess.run(
-        [sys.executable, "-c", f"import sys, neurons.cli; print([m for m in {heavy} if m in sys.modules])"],
+        [sys.executable, "-c", code],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -118,6 +133,18 @@ def test_the_command_starts_without_what_only_training_needs() -> None:
         check=True,
     )
     assert found.stdout == "[]\n"
+
+
+def test_help_waits_for_no_library_of_any_command() -> None:
+    heavy = ("bittensor", "sqlalchemy", "fastapi", "numpy", "tantivy")
+    code = (
+        "import sys, neurons.cli\nsys.argv = ['arena', '--help']\ntry: neurons.cli.main()\n"
+        f"except SystemExit: print([m for m in {heavy} if m in sys.modules])"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert found.stdout.endswith("[]\n")
 
 
 def test_a_process_shows_no_traceback_and_ends_with_status_2(here: Path) -> None:
@@ -187,8 +214,8 @@ def test_a_miner_is_told_when_no_validator_answers(url: str, run: Arena, here: P
     wallet(here)
     (here / "agent.py").write_text("")
     command = ("miner", "submit", "--agent=agent.py", f"--api.url={url}", "--netuid=1")
-    command += (f"--subtensor.network={NOBODY}", "--wallet.name=w", "--wallet.path=wallets")
-    refused(run(*command), "no validator answers", url, "--api.url")
+    on_chain = (f"--subtensor.network={NOBODY}", "--wallet.name=w", "--wallet.path=wallets")
+    refused(run(*command, *on_chain), "no validator answers", url, "--api.url")
 
 
 def test_settings_that_cannot_be_used_are_named(run: Arena, here: Path) -> None:

@@ -62,7 +62,7 @@ def test_a_demo_that_was_killed_leaves_its_folder_free(tmp_path: Path) -> None:
 def test_other_options_are_refused_by_name(name: str, tmp_path: Path) -> None:
     with claimed(tmp_path, DemoOptions()):
         pass
-    other = DemoOptions(**{name: OTHER[name]})
+    other = DemoOptions.model_validate({name: OTHER[name]})
     with pytest.raises(DemoMismatch, match=f"another {name}: "), claimed(tmp_path, other):
         pass
     with claimed(tmp_path, DemoOptions()):

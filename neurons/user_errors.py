@@ -1,0 +1,79 @@
+"""Which errors a user can meet, and what to tell of them. Anything else is a mistake of ours.
+
+Imports from everywhere, so it is imported when something went wrong, and not before.
+"""
+
+from __future__ import annotations
+
+from bittensor_core import KeyfileError
+from pydantic import ValidationError
+from sqlalchemy.exc import SQLAlchemyError
+
+from arena.sandbox.sandbox import SandboxUnavailable
+from arena.scripted_shopper.child import ShopperNotStarted
+from distill.backend import TrainingExtraMissing
+from distill.corpus import CorpusChanged, CorpusTooSmall
+from distill.pipeline import RunMismatch, TrainingFailed
+from neurons.chain import ChainError, ChainUnavailable
+from neurons.demo.loop import RaceVoid
+from neurons.demo.options import DemoMismatch, DemoRunning
+from neurons.localnet.launch import LocalNetFailed
+from neurons.localnet.metadata import MetadataUnavailable
+from neurons.miner import SubmissionRefused, ValidatorUnreachable
+from neurons.serving import PortTaken
+from neurons.settings import SettingsError, explained
+from neurons.validator import NotSettled
+from neurons.wallets import NotADemoChain, WalletMissing
+from problems.golden import GoldenFileError
+from problems.importers import ImportFailed
+from problems.shopping.synthesis import SynthesisError
+from problems.shopping.world import WorldError
+from storage.errors import StorageError
+
+USER_ERRORS: tuple[type[Exception], ...] = (
+    ChainError,
+    CorpusChanged,
+    CorpusTooSmall,
+    DemoMismatch,
+    DemoRunning,
+    GoldenFileError,
+    ImportFailed,
+    KeyfileError,
+    LocalNetFailed,
+    MetadataUnavailable,
+    NotADemoChain,
+    NotSettled,
+    PortTaken,
+    RaceVoid,
+    RunMismatch,
+    SandboxUnavailable,
+    SettingsError,
+    ShopperNotStarted,
+    StorageError,
+    SubmissionRefused,
+    SynthesisError,
+    TrainingExtraMissing,
+    TrainingFailed,
+    ValidatorUnreachable,
+    WalletMissing,
+    WorldError,
+)
+"""Each says what is wrong and what to do."""
+
+
+def explanation(error: Exception) -> str | None:
+    """What to tell a user of the error; None when it is none that a user should meet."""
+    match error:
+        case ChainUnavailable():
+            return f"{error}; check --subtensor.network, or try again later"
+        case ValidationError():
+            return explained(error)
+        case SQLAlchemyError():
+            # Only its first line: the others quote the statement and its parameters.
+            return f"the database did not do what was asked: {str(error).partition(chr(10))[0]}"
+        case _ if isinstance(error, USER_ERRORS):
+            return str(error)
+        case OSError():
+            place = f"{error.filename}: " if error.filename else ""
+            return f"{place}{error.strerror or error}"
+    return None
