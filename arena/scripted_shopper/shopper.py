@@ -186,10 +186,15 @@ def _to_view(conversation: Conversation, wish: Wish) -> list[str]:
 
 
 def _closest(conversation: Conversation, wish: Wish) -> list[KnownProduct]:
-    """The likeliest product that was not viewed, and others whose titles promise as much."""
+    """The likeliest product that was not viewed, and others whose titles promise more.
+
+    Where its title promises nothing, the next ones are as good.
+    """
     [item] = wish.items
     unseen = [c.product for c in candidates(conversation, wish, item) if not c.product.viewed]
-    return [p for p in unseen if p is unseen[0] or len(p.matched(item)) >= len(unseen[0].matched(item))]
+    if not unseen or not (promised := len(unseen[0].matched(item))):
+        return unseen
+    return [p for p in unseen if p is unseen[0] or len(p.matched(item)) > promised]
 
 
 def _rivals(
