@@ -16,6 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 MAX_MESSAGES = 2_000
 MAX_TOOLS = 64
 MAX_STOPS = 16
+LARGEST_SEED = 2**31 - 1
+"""Some providers fail on a seed that does not fit in 31 bits; of a longer one, the lowest are taken."""
+LEAST_TEMPERATURE = 0.01
+"""Below it a provider divides by nearly nothing; it is taken as 0."""
 
 MAX_SCHEMA_BYTES = 8 * 1024
 SCHEMA_WORDS = frozenset(
@@ -183,7 +187,10 @@ class ChatRequest(_Part):
             value = getattr(self, name)
             if value is not None:
                 chosen[name] = min(max(value, low), high)
-        return {**chosen, "seed": seed if self.seed is None else self.seed, "max_tokens": max_tokens}
+        if chosen.get("temperature", 1.0) < LEAST_TEMPERATURE:
+            chosen["temperature"] = 0.0
+        chosen["seed"] = (seed if self.seed is None else self.seed) & LARGEST_SEED
+        return {**chosen, "max_tokens": max_tokens}
 
 
 _RANGES = (

@@ -11,7 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from arena.recorder.upstream import ORDINARY_TOKENS, Upstream
-from tests.arena.puppet import KEY, Puppet, tell
+from tests.arena.puppet import KEY, Puppet, say, tell
 from tests.arena.recorder.test_server import bodies, http_client, in_thread, kit, serving
 
 LARGE = ORDINARY_TOKENS + 1
@@ -104,3 +104,17 @@ async def test_a_prompt_beyond_the_limit_never_reaches_the_provider(
     messages = [{"role": "user", "content": "x" * (256 * 1024)}]
     assert await fault_after(short_folder, upstream, messages=messages) == ("agent", False)
     assert puppet.requests == []
+
+
+async def test_numbers_that_providers_fail_on_are_brought_into_their_range(
+    short_folder: Path, upstream: Upstream, puppet: Puppet
+) -> None:
+    async with serving(short_folder, upstream) as (_, path), http_client(path) as client:
+        for seed, temperature in ((2**63 - 1, 1e-300), (-1, 0.7), (5, 0.0)):
+            body = {"messages": say("x"), "seed": seed, "temperature": temperature}
+            assert (await client.post("/v1/chat/completions", json=body)).status_code == 200
+    assert [(sent["seed"], sent["temperature"]) for sent in puppet.requests] == [
+        (2**31 - 1, 0.0),
+        (2**31 - 1, 0.7),
+        (5, 0.0),
+    ]
