@@ -1,4 +1,4 @@
-"""Judgements in the store: which traces wait for one, what a judge said, and which one to show.
+"""Judgements in the store: what a judge said of a trace, and which judgement to show.
 
 The one thing to know: that a judge could not answer is a row of its own kind, without a grade, and an answer
 is never replaced by it.
@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, func, or_, select, true
+from sqlalchemy import func, select, true
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from storage.events import Event
-from storage.tables import Judged, Trace
+from storage.tables import Judged
 
 _UNSTORABLE = {0: "\N{SYMBOL FOR NULL}"} | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
 
@@ -35,27 +35,6 @@ class StoredJudgement:
     votes: tuple[Any, ...]
     disagreement: float
     unjudged: str | None
-
-
-async def unjudged(
-    session: AsyncSession, *, judge: str, rubric: str, limit: int
-) -> list[tuple[uuid.UUID, tuple[Event, ...]]]:
-    """Final traces that were scored and wait for an answer of this judge by this rubric: (id, events).
-
-    Those never tried come first, then those whose last try is longest ago, so that one trace the judge cannot
-    answer does not hold up the rest.
-    """
-    tried = and_(Judged.trace_id == Trace.id, Judged.judge == judge, Judged.rubric == rubric)
-    waiting = (
-        select(Trace.id, Trace.events)
-        .outerjoin(Judged, tried)
-        .where(Trace.final, Trace.verdict != "unscored")
-        .where(or_(Judged.id.is_(None), Judged.unjudged.is_not(None)))
-        .order_by(Judged.judged_at.asc().nulls_first(), Trace.recorded_at, Trace.id)
-        .limit(limit)
-    )
-    rows = (await session.execute(waiting)).all()
-    return [(trace_id, stored_events(events)) for trace_id, events in rows]
 
 
 async def record_judgement(

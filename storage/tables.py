@@ -109,6 +109,10 @@ class Race(Table):
     pool_suite_id: Mapped[str] = mapped_column(ForeignKey("suite.id"))
     champion_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("submission.id"))
     """Who held the top when the race began."""
+    judge: Mapped[str | None]
+    """Whose judgements count in this race; those of any other judge or rubric are for comparison only."""
+    rubric: Mapped[str | None]
+    """By which rubric, with its hash. Both are null in a race for which any judgement counts."""
     opened_at: Mapped[datetime]
     boundary_at: Mapped[datetime | None]
     draw_block: Mapped[int | None] = mapped_column(BigInteger)
@@ -215,6 +219,24 @@ class Judged(Table):
     disagreement: Mapped[float]
     unjudged: Mapped[str | None]
     judged_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Judging(Table):
+    """The work on one judgement: who has taken a trace up, how often it was tried, and when to try again."""
+
+    __tablename__ = "judging"
+
+    trace_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("trace.id"), primary_key=True)
+    judge: Mapped[str] = mapped_column(primary_key=True)
+    rubric: Mapped[str] = mapped_column(primary_key=True)
+    attempts: Mapped[int]
+    """How often it was taken up, by workers that died with it too."""
+    waiting: Mapped[bool]
+    """Unset when there is an answer, and when there were as many attempts as there may be."""
+    not_before: Mapped[datetime]
+    claimed_by: Mapped[uuid.UUID | None]
+    claimed_until: Mapped[datetime | None]
+    """A claim that was not renewed until then is nobody's."""
 
 
 class Reign(Table):

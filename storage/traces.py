@@ -29,8 +29,8 @@ from storage.judgements import (
     record_judgement,
     storable,
     stored_events,
-    unjudged,
 )
+from storage.judging import announce
 from storage.tables import Episode, Race, Submission, SuiteProblem, Trace
 from storage.trajectory import ModelTurn, counts, to_atif, tokens, turns
 
@@ -43,7 +43,6 @@ __all__ = [
     "count",
     "record_judgement",
     "stream",
-    "unjudged",
 ]
 
 VERDICTS = ("solved", "failed", "unscored")
@@ -129,7 +128,8 @@ async def append(
     events: Sequence[Event],
     wall_s: float,
 ) -> uuid.UUID:
-    """Store one attempt at an episode and return the trace's id. The caller's transaction commits it.
+    """Store one attempt at an episode and return the trace's id. The caller's transaction commits it, and so
+    announces it to the judges, when it is final and was scored.
 
     Raises BrokenChain when the events are not the ones that were recorded, TraceRefused when they are another
     episode's or when verdict, reason and outcome contradict one another, and SQLAlchemy's IntegrityError when
@@ -158,6 +158,8 @@ async def append(
     )
     session.add(trace)
     await session.flush()
+    if final and verdict != "unscored":
+        await announce(session, trace.id)
     return trace.id
 
 

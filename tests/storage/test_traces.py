@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from storage import traces
 from storage.database import Database
 from storage.errors import TraceRefused
-from storage.events import BrokenChain, Event, EventLog, verify
+from storage.events import BrokenChain, EventLog, verify
 from storage.traces import StoredTrace, TraceQuery
 from tests.storage.episodes import HOTKEY, Recording, add_episodes, driven
 
@@ -130,25 +130,6 @@ async def test_a_query_selects_by_race_phase_and_verdict(database: Database) -> 
     assert await traces.count(database, TraceQuery(verdicts=())) == 0
 
 
-async def test_only_final_scored_traces_without_an_answer_wait_for_a_judge(database: Database) -> None:
-    final, retried, ours = await add_episodes(database, 3)
-    waiting = await _append(database, final)
-    await _append(database, retried, final=False)
-    await _append(database, ours, verdict="unscored", reason="provider", outcome=None, events=())
-    assert await _waiting(database) == [waiting]
-    await _judge(database, waiting, grade=None)
-    assert await _waiting(database) == [waiting]
-    await _judge(database, waiting, grade=0.9)
-    assert await _waiting(database) == []
-    assert await _waiting(database, rubric="r2") == [waiting]
-
-
-async def test_a_trace_that_cannot_be_judged_does_not_hold_up_the_others(database: Database) -> None:
-    first, second = [await _append(database, e) for e in await add_episodes(database, 2)]
-    await _judge(database, first, grade=None)
-    assert await _waiting(database) == [second, first]
-
-
 async def test_an_answer_is_never_replaced_by_the_lack_of_one(database: Database) -> None:
     (episode_id,) = await add_episodes(database, 1)
     trace_id = await _append(database, episode_id)
@@ -224,13 +205,6 @@ async def _append_in(session: Any, episode_id: uuid.UUID, **changes: Any) -> uui
 
 async def _all(database: Database, query: TraceQuery) -> list[StoredTrace]:
     return [trace async for trace in traces.stream(database, query)]
-
-
-async def _waiting(database: Database, rubric: str = "r1") -> list[uuid.UUID]:
-    async with database.session() as session:
-        found = await traces.unjudged(session, judge="j", rubric=rubric, limit=10)
-    assert all(isinstance(event, Event) for _, events in found for event in events)
-    return [trace_id for trace_id, _ in found]
 
 
 async def _judge(database: Database, trace_id: uuid.UUID, *, grade: float | None, rubric: str = "r1") -> None:

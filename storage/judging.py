@@ -1,0 +1,264 @@
+"""The work on judgements: traces are claimed, judged while the claim is renewed, and put down with an answer.
+
+The one thing to know: a claim ends by itself. Whoever dies with one, or loses the database for as long, has
+lost it, and what they say of it afterwards is refused; so any number of workers judge each trace once, and
+none is lost. All times are the database's, because the clocks of hosts differ.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+from sqlalchemy import ColumnElement, and_, func, literal, or_, select, true, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncSession
+
+from storage.database import Database
+from storage.events import Event
+from storage.judgements import stored_events
+from storage.tables import Episode, Judged, Judging, Race, Trace
+
+_log = logging.getLogger(__name__)
+
+CHANNEL = "arena_trace"
+"""Where a trace that waits for a judge is told of, by its id."""
+_LISTEN_CHECK_S = 60.0
+_LISTEN_RETRY_S = 5.0
+_LISTEN_DEADLINE_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which traces a judge may take up.
+
+    `in_force`: of the races that this judge and rubric count in. Otherwise of every race, or of `race_id`,
+    for comparison.
+    """
+
+    in_force: bool = True
+    race_id: uuid.UUID | None = None
+
+
+IN_FORCE = Scope()
+"""Where a judge counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A trace that is the claimant's to judge. `attempt` counts from 1, over all workers."""
+
+    trace_id: uuid.UUID
+    judge: str
+    rubric: str
+    claimant: uuid.UUID
+    attempt: int
+    events: tuple[Event, ...]
+
+
+async def claim(
+    session: AsyncSession,
+    *,
+    judge: str,
+    rubric: str,
+    claimant: uuid.UUID,
+    hold_s: float,
+    limit: int,
+    scope: Scope = IN_FORCE,
+) -> list[Claim]:
+    """Take up at most `limit` traces that wait for an answer of this judge by this rubric.
+
+    Those never tried come first, then those that have been due longest, so that a trace which the judge
+    cannot answer does not hold up the rest. Claimants never wait for one another.
+    """
+    found = (
+        select(Trace.id)
+        .outerjoin(Judging, _work_of(judge, rubric, Trace.id))
+        .where(*_lacks_answer(judge, rubric, scope))
+        .where(or_(Judging.trace_id.is_(None), _free()))
+        .order_by(Judging.not_before.asc().nulls_first(), Trace.recorded_at, Trace.id)
+        .limit(limit)
+        .with_for_update(skip_locked=True, key_share=True, of=Trace)
+    )
+    trace_ids = list(await session.scalars(found))
+    if not trace_ids:
+        return []
+    until = func.now() + timedelta(seconds=hold_s)
+    new = insert(Judging).values(
+        [
+            {
+                "trace_id": trace_id,
+                "judge": judge,
+                "rubric": rubric,
+                "attempts": 1,
+                "waiting": True,
+                "not_before": func.now(),
+                "claimed_by": claimant,
+                "claimed_until": until,
+            }
+            for trace_id in sorted(trace_ids)
+        ]
+    )
+    # Decided here, on the newest row: what was found above may have been taken and put down since.
+    taken = await session.execute(
+        new.on_conflict_do_update(
+            index_elements=[Judging.trace_id, Judging.judge, Judging.rubric],
+            set_={"attempts": Judging.attempts + 1, "claimed_by": claimant, "claimed_until": until},
+            where=_free(),
+        ).returning(Judging.trace_id, Judging.attempts)
+    )
+    attempts = {row.trace_id: row.attempts for row in taken}
+    rows = await session.execute(select(Trace.id, Trace.events).where(Trace.id.in_(list(attempts))))
+    events = {row.id: row.events for row in rows}
+    return [
+        Claim(trace_id, judge, rubric, claimant, attempts[trace_id], stored_events(events[trace_id]))
+        for trace_id in trace_ids
+        if trace_id in attempts
+    ]
+
+
+async def renew(session: AsyncSession, claims: Collection[Claim], *, hold_s: float) -> None:
+    """Hold `claims` for `hold_s` from now; those that were lost stay lost."""
+    for held in sorted(claims, key=lambda claim: claim.trace_id):
+        await session.execute(
+            update(Judging).where(*_ours(held)).values(claimed_until=func.now() + timedelta(seconds=hold_s))
+        )
+
+
+async def release(session: AsyncSession, claims: Collection[Claim]) -> None:
+    """Give up claims without an answer, for a worker that stops: the attempts do not count."""
+    for held in sorted(claims, key=lambda claim: claim.trace_id):
+        await session.execute(
+            update(Judging)
+            .where(*_ours(held))
+            .values(attempts=Judging.attempts - 1, claimed_by=None, claimed_until=None)
+        )
+
+
+async def put_down(session: AsyncSession, held: Claim, *, retry_in_s: float | None) -> bool:
+    """End a claim, in the transaction that stores what the judge said; None: it is not tried again.
+
+    False when the claim was lost: then nothing may be stored.
+    """
+    ended = await session.execute(
+        update(Judging)
+        .where(*_ours(held))
+        .values(
+            waiting=retry_in_s is not None,
+            not_before=func.now() + timedelta(seconds=retry_in_s or 0.0),
+            claimed_by=None,
+            claimed_until=None,
+        )
+        .returning(Judging.trace_id)
+    )
+    return ended.scalar_one_or_none() is not None
+
+
+async def lacking(session: AsyncSession, *, judge: str, rubric: str, scope: Scope) -> int:
+    """How many traces lack an answer of this judge by this rubric, those given up on too."""
+    return (
+        await session.scalar(select(func.count(Trace.id)).where(*_lacks_answer(judge, rubric, scope)))
+    ) or 0
+
+
+async def announce(session: AsyncSession, trace_id: uuid.UUID) -> None:
+    """Tell whoever listens that a trace waits, once the transaction commits."""
+    await session.execute(select(func.pg_notify(CHANNEL, str(trace_id))))
+
+
+async def listen(database: Database, heard: asyncio.Event) -> None:
+    """Set `heard` whenever a trace is announced, until cancelled.
+
+    It is set after each new connection too, because something may have been missed. Where nothing can be
+    heard (a pooler in between, say), a warning is logged and the caller's own looking must do.
+    """
+    warned = False
+    while True:
+        try:
+            await _listen_once(database, heard)
+        except (
+            SQLAlchemyError,
+            OSError,
+            TimeoutError,
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+        ) as error:
+            if not warned:
+                _log.warning("not told of new traces, looking for them instead: %s", error)
+            warned = True
+        await asyncio.sleep(_LISTEN_RETRY_S)
+
+
+async def _listen_once(database: Database, heard: asyncio.Event) -> None:
+    gone = asyncio.Event()
+
+    def on_notify(*_: object) -> None:
+        heard.set()
+
+    def on_end(_: object) -> None:
+        gone.set()
+
+    async with database.engine.connect() as connection:
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        try:
+            async with asyncio.timeout(_LISTEN_DEADLINE_S):
+                await driver.add_listener(CHANNEL, on_notify)
+            driver.add_termination_listener(on_end)
+            heard.set()
+            while not gone.is_set():
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LISTEN_CHECK_S):
+                        await gone.wait()
+                if not gone.is_set():
+                    await driver.execute("SELECT 1", timeout=_LISTEN_DEADLINE_S)
+        finally:
+            await connection.invalidate()  # or the pool would lend out a connection that still listens
+
+
+def _work_of(judge: str, rubric: str, trace_id: ColumnElement[uuid.UUID] | Any) -> ColumnElement[bool]:
+    return and_(Judging.trace_id == trace_id, Judging.judge == judge, Judging.rubric == rubric)
+
+
+def _free() -> ColumnElement[bool]:
+    return and_(
+        Judging.waiting,
+        Judging.not_before <= func.now(),
+        or_(Judging.claimed_until.is_(None), Judging.claimed_until <= func.now()),
+    )
+
+
+def _lacks_answer(judge: str, rubric: str, scope: Scope) -> list[ColumnElement[bool]]:
+    """Final traces that were scored, within `scope`, without a grade by this judge and rubric."""
+    answered = (
+        select(literal(1))
+        .where(Judged.trace_id == Trace.id, Judged.judge == judge, Judged.rubric == rubric)
+        .where(Judged.grade.is_not(None))
+        .exists()
+    )
+    counts = or_(Race.judge.is_(None), and_(Race.judge == judge, Race.rubric == rubric))
+    wanted = (
+        select(literal(1))
+        .select_from(Episode)
+        .join(Race, Race.id == Episode.race_id)
+        .where(Episode.id == Trace.episode_id)
+        .where(counts if scope.in_force else true())
+        .where(true() if scope.race_id is None else Race.id == scope.race_id)
+        .exists()
+    )
+    return [Trace.final.is_(True), Trace.verdict != "unscored", ~answered, wanted]
+
+
+def _ours(held: Claim) -> list[ColumnElement[bool]]:
+    return [
+        _work_of(held.judge, held.rubric, held.trace_id),
+        Judging.claimed_by == held.claimant,
+        Judging.attempts == held.attempt,
+    ]
