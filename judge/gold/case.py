@@ -46,7 +46,7 @@ LEDGER_TOOLS = (
     ),
     ToolSpec(
         "submit_answer",
-        "Give your answer. It ends the episode.",
+        "Give your answer. The last one counts.",
         {
             "type": "object",
             "properties": {"answer": {"type": "string"}},
