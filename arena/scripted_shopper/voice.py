@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from arena.scripted_shopper.conversation import Conversation, KnownProduct
 from arena.scripted_shopper.wish import Item, Wish
+from arena.scripted_shopper.wording import lacking, money, phrases, price_range, short
 
 _SERVICE_WORDS = {
     "official": "official (LazMall)",
@@ -21,8 +22,6 @@ _SERVICE_WORDS = {
     "flashsale": "flash sale (LazFlash)",
 }
 _NAMED_VALUES = 4
-_TITLE_WORDS = 7
-_NEGATIONS = ("not", "no")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class Voice:
         """Why these products are viewed."""
         if terse:
             return self._one("I look at some of them.", "Let me see these.", "I open the first ones.")
-        named = "; ".join(f"{p.product_id} ({_short(p.title)}, {_money(p.price)} PHP)" for p in products[:4])
+        named = "; ".join(f"{p.product_id} ({short(p.title)}, {money(p.price)} PHP)" for p in products[:4])
         candidates = self._one(
             f"The closest results are {named}.",
             f"Most promising: {named}.",
@@ -164,7 +163,7 @@ class Voice:
         for item in wish.items:
             demands = [" ".join(item.words)]
             if item.price_filter():
-                demands.append(_range(item))
+                demands.append(price_range(item))
             demands.extend(_SERVICE_WORDS[name] for name in item.services)
             parts.append("; ".join(demands))
         wanted = " | ".join(parts)
@@ -172,7 +171,7 @@ class Voice:
         if wish.one_shop and len(wish.items) > 1:
             said += self._one(" All must come from one shop.", " One shop has to sell them all.")
         if wish.voucher is not None:
-            budget = _money(wish.voucher.budget)
+            budget = money(wish.voucher.budget)
             said += self._one(
                 f" After the voucher, at most {budget} PHP may be to pay.",
                 f" The budget is {budget} PHP after the voucher.",
@@ -186,8 +185,8 @@ class Voice:
         first = conversation.products[str(last.records[0]["product_id"])]
         if last.name != "find_product":
             return self._shortcoming(wish, first)
-        price = f" at {_money(first.price)} PHP" if first.price is not None else ""
-        title = _short(first.title)
+        price = f" at {money(first.price)} PHP" if first.price is not None else ""
+        title = short(first.title)
         return self._one(
             f"On top of {len(last.records)} results stands {first.product_id} ({title}){price}.",
             f"Of {len(last.records)} products shown, the first is {first.product_id} ({title}){price}.",
@@ -196,13 +195,13 @@ class Voice:
 
     def _shortcoming(self, wish: Wish, one: KnownProduct) -> str:
         item = max(wish.items, key=one.coverage)
-        if lacking := _lacking(item, one):
+        if unshown := lacking(item, one):
             return self._one(
-                f"{one.product_id} does not show {lacking}.",
-                f"In what is said of {one.product_id} I miss {lacking}.",
-                f"{one.product_id} is without {lacking}.",
+                f"{one.product_id} does not show {unshown}.",
+                f"In what is said of {one.product_id} I miss {unshown}.",
+                f"{one.product_id} is without {unshown}.",
             )
-        if missing := _phrases(item, one.missing(item)):
+        if missing := phrases(item, one.missing(item)):
             return f"{one.product_id} does not have {missing} among its attributes and options."
         return self._one(
             f"{one.product_id} matches what is asked.", f"{one.product_id} bears all that is asked."
@@ -212,10 +211,10 @@ class Voice:
         price = one.price
         if price is not None and misquotes:
             price = round(price * 0.8 + 1, 2)
-        cost = f" costs {_money(price)} PHP and" if price is not None else ""
+        cost = f" costs {money(price)} PHP and" if price is not None else ""
         values = ", ".join(one.bearing(item)[:_NAMED_VALUES])
         if not one.viewed:
-            said = f"{one.product_id}{cost} is judged by its title alone, {_short(one.title)}"
+            said = f"{one.product_id}{cost} is judged by its title alone, {short(one.title)}"
         elif values:
             said = self._one(
                 f"{one.product_id}{cost} has {values}",
@@ -224,14 +223,14 @@ class Voice:
             )
         else:
             said = f"{one.product_id}{cost} shows none of the wanted values in its details"
-        if lacking := _lacking(item, one):
-            said += self._one(f"; it does not show {lacking}", f"; {lacking} I do not find there")
+        if unshown := lacking(item, one):
+            said += self._one(f"; it does not show {unshown}", f"; {unshown} I do not find there")
         return said + "."
 
     def _against(
         self, conversation: Conversation, wish: Wish, item: Item, one: KnownProduct, other: KnownProduct
     ) -> str:
-        cost = f" at {_money(other.price)} PHP" if other.price is not None else ""
+        cost = f" at {money(other.price)} PHP" if other.price is not None else ""
         named = f"{other.product_id}{cost}"
         if not other.fits(item):
             return self._one(
@@ -240,7 +239,7 @@ class Voice:
             )
         lower = _ranked_above(conversation, one, other)
         if not other.viewed:
-            title = _short(other.title)
+            title = short(other.title)
             if wish.one_shop and other.shop_id != one.shop_id:
                 return self._one(
                     f"{named} ({title}) is of another shop, {other.shop_id}, where the other items fit less.",
@@ -253,11 +252,11 @@ class Voice:
                 )
             return f"I prefer it to {named} ({title}), whose details I have not read."
         mine, theirs = one.matched(item), other.matched(item)
-        if lacking := _phrases(item, [word for word in mine if word not in theirs]):
+        if unshown := phrases(item, [word for word in mine if word not in theirs]):
             return self._one(
-                f"Compared with it, {named} lacks {lacking}, so I prefer {one.product_id}.",
-                f"{named}, however, does not show {lacking}.",
-                f"{one.product_id} is better than {named}, where I miss {lacking}.",
+                f"Compared with it, {named} lacks {unshown}, so I prefer {one.product_id}.",
+                f"{named}, however, does not show {unshown}.",
+                f"{one.product_id} is better than {named}, where I miss {unshown}.",
             )
         if lower:
             return self._one(
@@ -270,7 +269,7 @@ class Voice:
         checks = []
         if item.price_filter() and one.price is not None:
             verdict = "lies within" if item.fits_price(one.price) else "does not lie within"
-            checks.append(f"{_money(one.price)} PHP {verdict} {_range(item)}")
+            checks.append(f"{money(one.price)} PHP {verdict} {price_range(item)}")
         for name in item.services:
             has = "it lists" if name in one.services else "it does not list"
             checks.append(f"{has} {_SERVICE_WORDS[name]}")
@@ -298,41 +297,21 @@ class Voice:
         assert voucher is not None
         total = sum(p.price or 0.0 for p in chosen)
         off = voucher.discount(total, one_shop=len({p.shop_id for p in chosen}) == 1)
-        addition = " + ".join(_money(p.price) for p in chosen)
-        said = f"{addition} = {_money(total)} PHP" if len(chosen) > 1 else f"{_money(total)} PHP"
+        addition = " + ".join(money(p.price) for p in chosen)
+        said = f"{addition} = {money(total)} PHP" if len(chosen) > 1 else f"{money(total)} PHP"
         said = self._one(f"The total is {said}. ", f"Sum: {said}. ", f"In all that is {said}. ")
         if off:
-            said += f"The voucher takes off {_money(off)}, so {_money(total - off)} PHP is to pay, "
+            said += f"The voucher takes off {money(off)}, so {money(total - off)} PHP is to pay, "
         else:
-            said += f"The voucher does not apply, so {_money(total)} PHP is to pay, "
+            said += f"The voucher does not apply, so {money(total)} PHP is to pay, "
         within = "within" if total - off <= voucher.budget else "above"
-        return said + f"which is {within} the budget of {_money(voucher.budget)} PHP."
+        return said + f"which is {within} the budget of {money(voucher.budget)} PHP."
 
 
 def reason(item: Item, one: KnownProduct) -> str:
     """One sentence on why a product was picked."""
-    price = f" at {_money(one.price)} PHP" if one.price is not None else ""
+    price = f" at {money(one.price)} PHP" if one.price is not None else ""
     return f"it matches {', '.join(one.matched(item)) or 'best'}{price}."
-
-
-def _lacking(item: Item, one: KnownProduct) -> str:
-    """What neither its title nor its details show of the wanted qualities."""
-    shown = one.matched(item)
-    return _phrases(item, [w for w in one.missing(item) if w not in shown and w not in item.kind])
-
-
-def _phrases(item: Item, words: Sequence[str]) -> str:
-    """Words of an item as a list; a negation keeps what it denies."""
-    said: list[str] = []
-    negation = ""
-    for word in item.words:
-        if negation:
-            said.append(f"{negation} {word}")
-            negation = ""
-        elif word in words:
-            negation = word if word in _NEGATIONS else ""
-            said += [] if negation else [word]
-    return ", ".join(said)
 
 
 def _ranked_above(conversation: Conversation, one: KnownProduct, other: KnownProduct) -> bool:
@@ -342,20 +321,3 @@ def _ranked_above(conversation: Conversation, one: KnownProduct, other: KnownPro
         if one.product_id in ids and other.product_id in ids:
             return ids.index(one.product_id) < ids.index(other.product_id)
     return False
-
-
-def _range(item: Item) -> str:
-    if item.low is not None and item.high is not None:
-        return f"the price range {_money(item.low)} to {_money(item.high)} PHP"
-    if item.low is not None:
-        return f"a price above {_money(item.low)} PHP"
-    return f"a price below {_money(item.high)} PHP"
-
-
-def _money(amount: float | None) -> str:
-    return "?" if amount is None else f"{amount:.2f}".rstrip("0").rstrip(".")
-
-
-def _short(title: str) -> str:
-    words = title.split()
-    return " ".join(words[:_TITLE_WORDS]) + ("..." if len(words) > _TITLE_WORDS else "")

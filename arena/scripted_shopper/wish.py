@@ -104,6 +104,11 @@ _QUALITY = re.compile(
     r"|compatible|containing|scented|against|sized?|described|has|have|having|is|are)(?![\w-]))",
     re.IGNORECASE,
 )
+_BARE_QUALITY = re.compile(
+    r"(?:and|or|plus|also|with|priced?|prices?|costs?|costing|available|including|offering|preferably|ideally|it|they"
+    r"|please|show|free|not|no|comes?|fits?|supports?|uses|works|at|under|over|above|below|\d+\s*(?:mm|cm|m|inch(?:es)?|ml|g|kg|pcs|pieces?))\b",
+    re.IGNORECASE,
+)
 _KIND_WORDS = 3
 """A longer name of the kind holds words that a title may have."""
 
@@ -232,7 +237,7 @@ def _split(body: str) -> list[str]:
         parts = pattern.split(body)
         if len(parts) > 1:
             return _merged([part for part in parts if part.strip(" ,.")])
-    return _split_at_and(body)
+    return _split_at_commas(body) or _split_at_and(body)
 
 
 _CLOSING = re.compile(
@@ -245,6 +250,22 @@ _CLOSING = re.compile(
 def _without_closing(body: str) -> str:
     """`body` without a last sentence that only says that one shop should sell it all."""
     return _CLOSING.sub(".", body)
+
+
+def _split_at_commas(body: str) -> list[str] | None:
+    """The things of a bare list ("red mugs with a lid, blue pots, and jars"), None when it is not one.
+
+    A part that begins as qualities do belongs to the thing before it; so does a part of a single word.
+    """
+    parts: list[str] = []
+    for part in re.split(r",\s+(?:and\s+)?", body):
+        own = _item(part).words
+        quality = _QUALITY.match(part.strip()) or _BARE_QUALITY.match(part.strip())
+        if parts and (quality or len(own) < 2):
+            parts[-1] += f", {part}"
+        else:
+            parts.append(part)
+    return parts if len(parts) >= 2 else None
 
 
 def _split_at_and(body: str) -> list[str]:

@@ -63,6 +63,15 @@ def test_the_last_quality_of_one_thing_is_not_a_second_thing(request_text: str) 
     assert len(read_wish(request_text + rules).items) == 1
 
 
+def test_a_bare_list_is_split_at_its_commas() -> None:
+    rules = RULES.format(where="applies to all products", what="a fixed discount of `34`")
+    request = "Show me red mugs with a lid, made of steel, blue clay pots, and glass jars, 20 cm high."
+    items = read_wish(request + rules).items
+    assert [item.words[:2] for item in items] == [("red", "mugs"), ("blue", "clay"), ("glass", "jars")]
+    assert "steel" in items[0].words
+    assert "20" in items[2].words
+
+
 def test_the_kind_is_told_apart_from_its_qualities() -> None:
     (item,) = read_wish(
         "Please help me find wireless earphones with wireless charging, in the color red."
