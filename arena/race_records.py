@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
@@ -72,7 +72,10 @@ async def standings(session: AsyncSession, race_id: UUID) -> list[Standing]:
 
 
 async def phase_results(session: AsyncSession, race_id: UUID, phase: str) -> PhaseResults:
-    """The results of a phase, in order of play."""
+    """The results of a phase, in order of play, with the grades of the race's own judge and rubric.
+
+    What other judges, or other rubrics, say of its traces changes nothing, whenever they say it.
+    """
     newest_answer_first = func.row_number().over(
         partition_by=Judged.trace_id,
         order_by=(Judged.grade.is_(None), Judged.judged_at.desc(), Judged.id),
@@ -81,7 +84,9 @@ async def phase_results(session: AsyncSession, race_id: UUID, phase: str) -> Pha
         select(Judged.trace_id, Judged.grade, newest_answer_first.label("place"))
         .join(Trace, Trace.id == Judged.trace_id)
         .join(Episode, Episode.id == Trace.episode_id)
+        .join(Race, Race.id == Episode.race_id)
         .where(Episode.race_id == race_id, Episode.phase == phase)
+        .where(or_(Race.judge.is_(None), (Judged.judge == Race.judge) & (Judged.rubric == Race.rubric)))
         .subquery()
     )
     rows = await session.execute(

@@ -68,16 +68,20 @@ class RaceEngine:
         *,
         clock: Callable[[], datetime],
         blocks: BlockSource,
+        judge: str,
+        rubric: str,
         judge_pending: Callable[[], Awaitable[object]],
         accepts_into_corpus: Callable[[StoredTrace], bool],
     ) -> None:
-        """`judge_pending` judges some of what waits in the store; `accepts_into_corpus` says which traces
-        earn credit. `clock` gives aware UTC datetimes.
+        """`judge` and `rubric` say whose judgements count; `judge_pending` lets that judge work on some of
+        what waits in the store; `accepts_into_corpus` says which traces earn credit. `clock` gives aware UTC
+        datetimes.
         """
         self._database = database
         self._rules = rules
         self._clock = clock
         self._blocks = blocks
+        self._judged_by = (judge, rubric)
         self._judge_pending = judge_pending
         self._accepts = accepts_into_corpus
 
@@ -105,6 +109,7 @@ class RaceEngine:
                     raise LookupError(f"suite {suite_id} is not stored; store it before opening a race")
             last = await session.scalar(select(func.max(Race.number)))
             champion = await reigning(session) or founding_champion
+            judge, rubric = self._judged_by
             race = Race(
                 number=(last or 0) + 1,
                 state="qualifying",
@@ -113,6 +118,8 @@ class RaceEngine:
                 public_suite_id=public_suite_id,
                 pool_suite_id=pool_suite_id,
                 champion_id=champion,
+                judge=judge,
+                rubric=rubric,
                 opened_at=self._clock(),
                 boundary_at=boundary_at,
             )
@@ -148,8 +155,8 @@ class RaceEngine:
 
         Raises what the database or the judge's outage raises; calling again goes on from there.
         """
-        state = await self._state(race_id)
-        match state:
+        await self._put_under_our_judge(race_id)
+        match await self._state(race_id):
             case "qualifying":
                 await self._finish_qualifying(race_id)
             case "drawing":
@@ -166,6 +173,26 @@ class RaceEngine:
         if state is None:
             raise LookupError(f"there is no race {race_id}")
         return state
+
+    async def _put_under_our_judge(self, race_id: UUID) -> None:
+        """Have a race that began under another judge or rubric judged anew by ours, all of it: entrants are
+        compared under one judge. A race that is over keeps the one it was decided by.
+        """
+        async with self._database.session() as session:
+            row = (
+                await session.execute(select(Race.judge, Race.rubric, Race.state).where(Race.id == race_id))
+            ).one_or_none()
+            if row is None or row.state in OVER or (row.judge, row.rubric) == self._judged_by:
+                return
+            race = await locked(session, race_id)
+            if race.state in OVER:
+                return
+            if race.judge is not None:
+                _log.warning(
+                    "race %d began under the judge %s by rubric %s; it is judged anew by %s by rubric %s",
+                    *(race.number, race.judge, race.rubric, *self._judged_by),
+                )
+            race.judge, race.rubric = self._judged_by
 
     async def _judge(self, race_id: UUID, phase: str) -> bool:
         """Whether a phase is played and judged; lets the judge work when only it is missing."""
@@ -278,9 +305,15 @@ class RaceEngine:
             race.state = "settled"
 
     async def credits(self, race_id: UUID) -> dict[str, int]:
-        """Traces of a race that the corpus accepts, by hotkey; qualifying counts as much as racing."""
+        """Traces of a race that the corpus accepts, by hotkey; qualifying counts as much as racing.
+
+        As `phase_results`, it knows only the judgements that count in the race.
+        """
+        async with self._database.session() as session:
+            race = await session.get_one(Race, race_id)
         counts: dict[str, int] = {}
-        async for trace in traces.stream(self._database, TraceQuery(race_id=race_id)):
+        query = TraceQuery(race_id=race_id, judge=race.judge, rubric=race.rubric)
+        async for trace in traces.stream(self._database, query):
             if self._accepts(trace):
                 counts[trace.hotkey] = counts.get(trace.hotkey, 0) + 1
         return counts

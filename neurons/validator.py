@@ -12,7 +12,7 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
@@ -30,7 +30,8 @@ from arena.sandbox.sandbox import Sandbox
 from arena.worker import Worker
 from distill.filters import FilterConfig, accepts
 from judge.grounded import GroundedJudge
-from judge.worker import judge_pending
+from judge.judgement import Judge
+from judge.worker import JudgeWorker, judge_pending
 from neurons.chain import Chain, ChainError, ChainUnavailable, WeightReceipt
 from neurons.wallets import Wallet
 from neurons.weights import weights_by_uid
@@ -41,7 +42,6 @@ from storage.tables import Race, WeightSetting
 _log = logging.getLogger(__name__)
 
 _JUDGE_BATCH = 32
-_JUDGE_IDLE_S = 0.5
 _RETRY_S = 5.0
 _SEALED_AT_MOST = timedelta(hours=3)
 """Weights that were sent are not sent again within this time: commit-reveal keeps them sealed for a while."""
@@ -70,6 +70,7 @@ class Parts:
     socket_root: Path
     slots: int
     first_slot: int = 0
+    judge: Judge = field(default_factory=GroundedJudge)
 
 
 class Validator:
@@ -78,13 +79,14 @@ class Validator:
     def __init__(self, parts: Parts, *, clock: Callable[[], datetime] = utc_now) -> None:
         self._parts = parts
         self._clock = clock
-        self._judge = GroundedJudge()
         self._filters = FilterConfig()
         self.engine = RaceEngine(
             parts.database,
             parts.rules,
             clock=clock,
             blocks=_Blocks(parts.chain),
+            judge=parts.judge.name,
+            rubric=parts.judge.rubric,
             judge_pending=self._judge_some,
             accepts_into_corpus=lambda trace: accepts(trace, self._filters),
         )
@@ -139,12 +141,11 @@ class Validator:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(worker.run(stop))
-                judging = group.create_task(self._judge_until_stopped(stop))
+                group.create_task(JudgeWorker(self._parts.database, self._parts.judge).run(stop))
                 try:
                     yield
                 finally:
                     stop.set()
-                    judging.cancel()
         except BaseExceptionGroup as broken:
             if len(broken.exceptions) > 1:
                 raise
@@ -242,19 +243,7 @@ class Validator:
             return _receipt(setting)
 
     async def _judge_some(self) -> object:
-        return await judge_pending(self._parts.database, self._judge, limit=_JUDGE_BATCH)
-
-    async def _judge_until_stopped(self, stop: asyncio.Event) -> None:
-        """Judge what arrives, so that a phase is judged soon after it is played."""
-        while not stop.is_set():
-            try:
-                counted = await judge_pending(self._parts.database, self._judge, limit=_JUDGE_BATCH)
-            except (SQLAlchemyError, OSError, TimeoutError) as error:
-                _log.warning("cannot judge now, trying again in %.0f s: %s", _RETRY_S, error)
-                await asyncio.sleep(_RETRY_S)
-                continue
-            if not counted.judged:
-                await asyncio.sleep(_JUDGE_IDLE_S)
+        return await judge_pending(self._parts.database, self._parts.judge, limit=_JUDGE_BATCH)
 
 
 class _Blocks:

@@ -18,7 +18,7 @@ from arena.leaderboard import qualifying_board
 from arena.race_records import race_inputs
 from arena.races import EntryClosed, RaceEngine
 from arena.rules import Rules
-from arena.settlement import Settlement, settle
+from arena.settlement import RaceInputs, Settlement, settle
 from arena.suites import store_suite
 from arena.verdict import Verdict
 from problems.problem import canonical_json
@@ -62,28 +62,31 @@ class Arena:
         self.judge_back_in_round: int | None = None
         self.engine = self.new_engine()
 
-    def new_engine(self, rules: Rules = RULES) -> RaceEngine:
+    def new_engine(self, rules: Rules = RULES, *, rubric: str = "r") -> RaceEngine:
         return RaceEngine(
             self.database,
             rules,
             clock=self.clock,
             blocks=Chain(),
-            judge_pending=self.judge,
+            judge="j",
+            rubric=rubric,
+            judge_pending=lambda: self.judge(rubric=rubric),
             accepts_into_corpus=self.accepts,
         )
 
     @staticmethod
     def accepts(trace: StoredTrace) -> bool:
-        return trace.verdict == "solved" and trace.scripted == 0
+        grade = None if trace.judgement is None else trace.judgement.grade
+        return trace.verdict == "solved" and trace.scripted == 0 and grade is not None and grade >= 0.7
 
-    async def judge(self) -> None:
+    async def judge(self, *, rubric: str = "r", grade: float = 0.9) -> None:
         self.judge_rounds += 1
         if self.judge_rounds == self.judge_back_in_round:
             self.judge_answers = True
         async with self.database.session() as session:
             waiting = await session.scalars(
                 select(Trace.id)
-                .outerjoin(Judged, Judged.trace_id == Trace.id)
+                .outerjoin(Judged, (Judged.trace_id == Trace.id) & (Judged.rubric == rubric))
                 .where(Trace.final, Trace.verdict != "unscored", Judged.grade.is_(None))
             )
             for trace_id in waiting.all():
@@ -91,8 +94,8 @@ class Arena:
                     session,
                     trace_id=trace_id,
                     judge="j",
-                    rubric="r",
-                    grade=0.9 if self.judge_answers else None,
+                    rubric=rubric,
+                    grade=grade if self.judge_answers else None,
                     gate=None,
                     rationale=None,
                     citations=[],
@@ -144,6 +147,11 @@ class Arena:
     async def race(self, race_id: UUID) -> Race:
         async with self.database.session() as session:
             return await session.get_one(Race, race_id)
+
+    async def inputs(self, race_id: UUID) -> RaceInputs:
+        credits = await self.engine.credits(race_id)
+        async with self.database.session() as session:
+            return await race_inputs(session, await session.get_one(Race, race_id), credits)
 
     async def count(self, table: type, *where: object) -> int:
         async with self.database.session() as session:
@@ -338,11 +346,44 @@ async def test_an_unjudged_phase_waits(arena: Arena) -> None:
         RULES,
         clock=arena.clock,
         blocks=Chain(),
+        judge="j",
+        rubric="r",
         judge_pending=later,
         accepts_into_corpus=arena.accepts,
     )
     assert await engine.advance(race_id) == "qualifying"
     assert await arena.advance(race_id) == "drawing"
+
+
+async def test_judging_a_settled_race_again_changes_nothing_in_what_it_was_settled_from(
+    arena: Arena,
+) -> None:
+    race_id = await arena.open(("good", "weak"), champion="champ")
+    race = await arena.run(race_id, better_wins)
+    assert race.state == "settled"
+    before = await arena.inputs(race_id)
+    assert before.credits
+    await arena.judge(rubric="stricter", grade=0.1)
+    assert await arena.count(Judged, Judged.rubric == "stricter") == 3 * 4 + 2 * 10
+    assert await arena.inputs(race_id) == before
+    assert await arena.new_engine(rubric="stricter").advance(race_id) == "settled"
+    assert await arena.inputs(race_id) == before
+    settled = settle(before)
+    assert isinstance(settled, Settlement)
+    assert settled.to_bytes() == canonical_json(race.settlement)
+
+
+async def test_a_race_whose_judge_is_replaced_is_decided_by_the_new_one_alone(arena: Arena) -> None:
+    race_id = await arena.open(("good",), champion="champ")
+    await arena.play(better_wins)
+    await arena.advance(race_id, times=2)
+    await arena.play(better_wins)
+    await arena.judge(grade=0.1)
+    arena.engine = arena.new_engine(rubric="newer")
+    race = await arena.run(race_id, better_wins)
+    assert (race.state, race.judge, race.rubric) == ("settled", "j", "newer")
+    assert {result.grade for result in (await arena.inputs(race_id)).results} == {0.9}
+    assert await arena.count(Judged, Judged.rubric == "r") == 2 * 4 + 2 * 10
 
 
 async def test_all_entrants_play_the_same_problems_with_the_same_seeds(arena: Arena) -> None:

@@ -81,6 +81,8 @@ class Floor:
             self.rules,
             clock=now,
             blocks=Blocks(),
+            judge=judge.name,
+            rubric=judge.rubric,
             judge_pending=lambda: judge_pending(self.database, judge, limit=1000),
             accepts_into_corpus=lambda trace: accepts(trace, filters),
         )
