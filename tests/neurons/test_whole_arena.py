@@ -39,7 +39,7 @@ drawn_size = 3
 [sandbox]
 slots = 1
 """
-EVERY_S = 6
+EVERY_S = 4
 SETTLED_S = 90.0
 
 
@@ -50,7 +50,7 @@ def shopper() -> Iterator[ShopperServer]:
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not installed")
-async def test_submissions_are_raced_paid_for_and_exported_by_the_four_commands(
+async def test_submissions_are_raced_paid_for_and_exported_by_the_commands(
     localnet: LocalNet, chain: Chain, shopper: ShopperServer, open_folder: Path
 ) -> None:
     (open_folder / "arena.toml").write_text(SETTINGS)
