@@ -12,8 +12,8 @@ MAX_NUDGES = 2
 SYSTEM = """You are a careful shopper. Fulfil the request with the tools.
 Search with the words that matter, and with the price, service and shop_id filters where they help. View the
 closest candidates: titles do not tell everything. Compare at least two by what the results say. Before you
-answer, check every constraint again and redo the sums of a budget. Recommend once, ids in the order in which
-products were asked for, then terminate.
+answer, check every constraint again and redo the sums. Recommend once, ids in the order asked for, then
+terminate.
 """
 NUDGE = "Please go on with a tool call. When you have recommended, call terminate."
 

@@ -43,6 +43,7 @@ class Voice:
             return self._one("I search for the next thing.", "Next search.", "I look for it.")
         said = [self._last_result(wish, conversation) if conversation.calls else self._requirements(wish)]
         words = repr(call["q"])
+        plain = words == repr(" ".join(item.words)) and not conversation.calls
         if "shop_id" in call:
             shop = call["shop_id"]
             said.append(
@@ -52,6 +53,8 @@ class Voice:
                     f"I search inside shop {shop} for {words}.",
                 )
             )
+        elif plain:
+            said.append(self._one("I search with these words.", "I search for just that."))
         else:
             said.append(
                 self._one(
@@ -89,21 +92,10 @@ class Voice:
         if any(p.viewed for p in conversation.products.values()):
             read = [p for p in conversation.products.values() if p.viewed]
             return f"{self._shortcoming(wish, read[-1])} {candidates}"
-        if len(wish.items) > 1:
-            return f"{candidates} " + self._one(
-                "Titles do not tell everything, so I view them.",
-                "I read their attributes and options.",
-                "The details will show which of them hold.",
-            )
-        wanted = " ".join(wish.items[0].features)
-        return (
-            candidates
-            + " "
-            + self._one(
-                f"Their titles do not settle {wanted}, so I read attributes and options.",
-                f"I view the details to check {wanted}.",
-                f"Whether they match {wanted} only attributes and options can show.",
-            )
+        return f"{candidates} " + self._one(
+            "Titles do not tell everything, so I view them.",
+            "I read their attributes and options.",
+            "The details will show which of them hold.",
         )
 
     def deciding(
