@@ -35,6 +35,18 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class Abstention:
+    """A member of a panel that gave no grade, and why."""
+
+    judge: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The abstention as a JSON object."""
+        return {"judge": self.judge, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
 class Judgement:
     """A grade in [0, 1], the last gate passed, why, and what in the episode decided it.
 
@@ -50,6 +62,9 @@ class Judgement:
     disagreement: float
     rubric: str
     judge: str
+    abstentions: tuple[Abstention, ...] = ()
+    contradicted: bool = False
+    """An auditor differed by two gates or more from the first answer; others were then asked too."""
 
 
 @dataclass(frozen=True, slots=True)

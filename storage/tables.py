@@ -8,7 +8,7 @@ sorts an object's keys; each of these would break a trace's hash chain or change
 from __future__ import annotations
 
 import uuid
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -20,6 +20,7 @@ from sqlalchemy import (
     LargeBinary,
     MetaData,
     UniqueConstraint,
+    false,
     func,
 )
 from sqlalchemy.dialects.postgresql import JSONB
@@ -217,8 +218,38 @@ class Judged(Table):
     citations: Mapped[list[Any]] = mapped_column(JSON)
     votes: Mapped[list[Any]] = mapped_column(JSON)
     disagreement: Mapped[float]
+    abstentions: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))
+    """Members of a panel that gave no grade: judge and reason each; null when there is no panel."""
+    contradicted: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """The auditor differed by two gates or more; others were then asked too."""
     unjudged: Mapped[str | None]
     judged_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class Opinion(Table):
+    """What one model answered to one piece of evidence: asked once and paid for once, whoever asks again."""
+
+    __tablename__ = "opinion"
+    __table_args__ = (UniqueConstraint("evidence_hash", "rubric", "model", "prompt"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    evidence_hash: Mapped[str]
+    rubric: Mapped[str]
+    model: Mapped[str]
+    prompt: Mapped[str]
+    """Version of the prompt that it answered."""
+    gates: Mapped[list[Any]] = mapped_column(JSON)
+    """Of each gate: passed or not, why, and the span of the reasoning that it quoted."""
+    given_at: Mapped[datetime] = mapped_column(server_default=func.now())
+
+
+class JudgeSpend(Table):
+    """What asking judges has cost on one day (UTC), all processes together."""
+
+    __tablename__ = "judge_spend"
+
+    day: Mapped[date] = mapped_column(primary_key=True)
+    nanodollars: Mapped[int] = mapped_column(BigInteger)
 
 
 class Judging(Table):
