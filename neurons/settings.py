@@ -116,6 +116,42 @@ class ProblemSettings(_Section):
     """Problems to draw hidden sets from; None: as many as there are."""
 
 
+class JudgeModelSettings(_Section):
+    """One language model of the panel, behind an OpenAI-compatible endpoint. The house pays."""
+
+    base_url: str
+    model: str
+    api_key: SecretStr | None = None
+    prompt_price: float = Field(ge=0, allow_inf_nan=False)
+    """Dollars a million tokens; 0 for a model of your own. Needed, because the spend cap counts by it."""
+    completion_price: float = Field(ge=0, allow_inf_nan=False)
+    timeout_s: float = Field(default=60.0, gt=0)
+    requests_per_minute: int = Field(default=120, ge=1)
+    max_concurrent: int = Field(default=8, ge=1)
+    max_tokens: int = Field(default=4096, ge=1)
+    """Of a reply, thinking included."""
+    structured: bool = False
+    """Whether it takes a JSON schema as `response_format`."""
+
+
+class JudgeSettings(_Section):
+    """Who grades reasoning. Without models, the grounded judge alone."""
+
+    models: tuple[JudgeModelSettings, ...] = ()
+    k: int | None = Field(default=None, ge=1)
+    """Models asked at first; None: three, or as many as there are."""
+    quorum: int | None = Field(default=None, ge=1)
+    """Answers without which there is no judgement; None: more than half of k."""
+    extra: int = Field(default=2, ge=0)
+    """Models that may be asked further."""
+    split: float = Field(default=0.4, ge=0, le=1)
+    """Grades further apart than this are a split."""
+    deadline_s: float = Field(default=100.0, gt=0, le=110)
+    """For one judgement, within what the worker allows."""
+    daily_cap: float = Field(default=10.0, ge=0, allow_inf_nan=False)
+    """Dollars a day (UTC), all processes together."""
+
+
 class Settings(BaseSettings):
     """Everything that can be set, apart from what a command is asked to do."""
 
@@ -137,6 +173,7 @@ class Settings(BaseSettings):
     sandbox: SandboxSettings = SandboxSettings()
     api: ApiSettings = ApiSettings()
     problems: ProblemSettings = ProblemSettings()
+    judge: JudgeSettings = JudgeSettings()
     rules: Rules = Rules()
 
     def url(self) -> str | None:

@@ -22,6 +22,7 @@ from neurons import settings
 from neurons.chain import Chain
 from neurons.commands.flags import DatabaseUrl, DataDir, Netuid, Network, WalletHotkey, WalletName, WalletPath
 from neurons.host import claimed_slots, prepared_world, provider, ready_sandbox, socket_root
+from neurons.judges import chosen_judge
 from neurons.rounds import race_and_pay
 from neurons.serving import serving
 from neurons.settings import Settings, SettingsError
@@ -136,6 +137,7 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 upstream=upstream,
                 chain=chain,
                 wallet=wallet,
+                judge=await stack.enter_async_context(chosen_judge(chosen, database)),
                 socket_root=stack.enter_context(socket_root()),
                 slots=chosen.sandbox.slots,
                 first_slot=stack.enter_context(claimed_slots(chosen.sandbox.slots)),
