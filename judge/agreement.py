@@ -193,8 +193,8 @@ def interval(
 ) -> Estimate:
     """`figure` of `counts` with its percentile bootstrap interval (Efron 1979, Annals of Statistics 7:1).
 
-    Draws on which the figure is not defined are left out. Where all cases are alike the interval has no width,
-    and then says nothing of how many cases there were.
+    Draws on which the figure is not defined are left out. Where all cases are alike the interval has no
+    width, and then says nothing of how many cases there were.
     """
     value = figure(counts)
     if value is None:

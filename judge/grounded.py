@@ -17,7 +17,7 @@ from judge.claims import MONEY_TOLERANCE, Mark, Span, Statement, amounts, statem
 from judge.constraints import Constraints, constraints, services_named
 from judge.evidence import Evidence, EvidenceCall, EvidenceStep
 from judge.judgement import Citation, Judgement
-from judge.rubric import MIN_WORKING_TOKENS, RUBRIC
+from judge.rubric import MIN_WORKING_TOKENS, RUBRIC, Rubric
 from judge.seen import Seen, words_of
 
 NAME = "grounded-1"
@@ -80,35 +80,48 @@ class GroundedJudge:
     """The deterministic judge as a `Judge`."""
 
     name = NAME
-    rubric = RUBRIC.id
+
+    def __init__(self, rubric: Rubric = RUBRIC) -> None:
+        """Raises ValueError for a rubric with a gate that is not checked here."""
+        unchecked = [gate.name for gate in rubric.gates if gate.name not in _GATES]
+        if unchecked:
+            raise ValueError(
+                f"the grounded judge has no check for {', '.join(unchecked)}; give another judge"
+            )
+        self.gates = rubric
+
+    @property
+    def rubric(self) -> str:
+        """The id of the rubric it grades by."""
+        return self.gates.id
 
     async def judge(self, evidence: Evidence) -> Judgement:
         """Grade one episode, in a thread: a long one takes a second or two of computing."""
-        return await asyncio.to_thread(judge, evidence)
+        return await asyncio.to_thread(judge, evidence, self.gates)
 
 
-def judge(evidence: Evidence) -> Judgement:
+def judge(evidence: Evidence, rubric: Rubric = RUBRIC) -> Judgement:
     """Grade one episode. Pure: equal evidence gives an equal judgement."""
     heard = _listen(evidence)
     citations: list[Citation] = []
     passed, why = 0, ""
-    for gate in RUBRIC.gates:
+    for gate in rubric.gates:
         ruling = _GATES[gate.name](evidence, heard)
         citations.extend(ruling.citations)
         why = f"{gate.name}: {ruling.why}"
         if not ruling.passed:
             break
         passed += 1
-    grade = RUBRIC.grade_after(passed)
-    stopped = "all gates passed" if passed == len(RUBRIC.gates) else "stopped"
+    grade = rubric.grade_after(passed)
+    stopped = "all gates passed" if passed == len(rubric.gates) else "stopped"
     return Judgement(
         grade=grade,
-        gate=RUBRIC.gate_after(passed),
-        rationale=f"{passed} of {len(RUBRIC.gates)} gates; {stopped} at {why}",
+        gate=rubric.gate_after(passed),
+        rationale=f"{passed} of {len(rubric.gates)} gates; {stopped} at {why}",
         citations=tuple(citations),
         votes=(grade,),
         disagreement=0.0,
-        rubric=RUBRIC.id,
+        rubric=rubric.id,
         judge=NAME,
     )
 

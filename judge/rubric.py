@@ -93,3 +93,18 @@ RUBRIC = Rubric(
         ),
     ),
 )
+
+RUBRICS: dict[str, Rubric] = {RUBRIC.version: RUBRIC}
+"""By version. A rubric that has judged anything stays here, so that its judgements can be read and given
+again; a change is a new version."""
+
+
+class UnknownRubric(ValueError):
+    """There is no rubric of this version."""
+
+
+def rubric_of(version: str) -> Rubric:
+    """The rubric of a version. Raises UnknownRubric."""
+    if version not in RUBRICS:
+        raise UnknownRubric(f"there is no rubric {version!r}; there are {', '.join(sorted(RUBRICS))}")
+    return RUBRICS[version]

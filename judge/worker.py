@@ -67,7 +67,7 @@ class Backoff:
         """The pause after the `attempt`-th attempt (from 1); None when there is no further one."""
         if attempt >= self.attempts:
             return None
-        return float(min(self.most_s, self.first_s * 2.0 ** min(attempt - 1, 64)))
+        return float(min(self.most_s, self.first_s * 2.0 ** min(attempt - 1, 1000)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,5 +289,7 @@ def _row(said: Judgement | Unjudged) -> dict[str, Any]:
         "citations": [citation.to_json() for citation in said.citations],
         "votes": list(said.votes),
         "disagreement": said.disagreement,
+        "abstentions": [abstention.to_json() for abstention in said.abstentions],
+        "contradicted": said.contradicted,
         "unjudged": None,
     }

@@ -35,6 +35,8 @@ class StoredJudgement:
     votes: tuple[Any, ...]
     disagreement: float
     unjudged: str | None
+    abstentions: tuple[Any, ...] = ()
+    contradicted: bool = False
 
 
 async def record_judgement(
@@ -50,6 +52,8 @@ async def record_judgement(
     votes: Sequence[Any],
     disagreement: float,
     unjudged: str | None,
+    abstentions: Sequence[Any] = (),
+    contradicted: bool = False,
 ) -> None:
     """Store what a judge said of a trace by one rubric; said again, the newer answer stands.
 
@@ -67,6 +71,8 @@ async def record_judgement(
         "citations": list(citations),
         "votes": list(votes),
         "disagreement": disagreement,
+        "abstentions": list(abstentions),
+        "contradicted": contradicted,
         "unjudged": storable(unjudged),
     }
     new = insert(Judged).values(id=uuid.uuid4(), trace_id=trace_id, judge=judge, rubric=rubric, **said)
@@ -120,4 +126,6 @@ def _stored(row: Judged) -> StoredJudgement:
         votes=tuple(row.votes),
         disagreement=row.disagreement,
         unjudged=row.unjudged,
+        abstentions=tuple(row.abstentions or ()),
+        contradicted=row.contradicted,
     )

@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.coefficient import FLOOR, coefficient
-from judge.rubric import RUBRIC
+from judge.evidence import evidence
+from judge.grounded import GroundedJudge, judge
+from judge.rubric import RUBRIC, RUBRICS, UnknownRubric, rubric_of
+from tests.judge.episodes import Episode
 
 
 def test_grades_rise_with_each_gate() -> None:
@@ -50,3 +53,18 @@ def test_coefficient_never_falls_as_the_grade_rises(one: float, other: float) ->
 def test_what_is_no_grade_has_no_coefficient(grade: float) -> None:
     with pytest.raises(ValueError, match="unjudged"):
         coefficient(grade)
+
+
+def test_a_rubric_is_found_by_its_version_and_an_unknown_one_refused() -> None:
+    assert rubric_of(RUBRIC.version) is RUBRIC
+    assert all(version == rubric.version for version, rubric in RUBRICS.items())
+    with pytest.raises(UnknownRubric, match="there are 1"):
+        rubric_of("0")
+
+
+def test_the_grounded_judge_grades_by_the_rubric_it_is_given_and_refuses_gates_it_cannot_check() -> None:
+    strict = replace(RUBRIC, version="strict", gates=RUBRIC.gates[1:])
+    said = judge(evidence(Episode().search().events), strict)
+    assert (said.rubric, said.gate) == (strict.id, "none")
+    with pytest.raises(ValueError, match="sung"):
+        GroundedJudge(replace(RUBRIC, gates=(replace(RUBRIC.gates[0], name="sung"),)))

@@ -39,6 +39,7 @@ class Broken(GroundedJudge):
     name = "broken-1"
 
     def __init__(self, how: str) -> None:
+        super().__init__()
         self._how = how
         self.asked = asyncio.Event()
 
