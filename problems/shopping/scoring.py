@@ -53,6 +53,8 @@ class PriceRange(BaseModel):
             return value
         if mode not in ("less than", "greater than", "between"):
             raise ValueError(f"unknown price mode {mode!r}")
+        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+            raise ValueError(f"the bounds of a price range are a pair, not {bounds!r}")
         low, high = bounds
         return {"low": None if mode == "less than" else low, "high": None if mode == "greater than" else high}
 

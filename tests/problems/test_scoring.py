@@ -6,10 +6,11 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from problems.environment import Attempt, AttemptStep, ToolUse
 from problems.shopping.product import Product
-from problems.shopping.scoring import UnscorableProblem, score
+from problems.shopping.scoring import PriceRange, UnscorableProblem, score
 from problems.shopping.similarity import LexicalSimilarity, PrecomputedSimilarity, UnknownPair
 from problems.shopping.synthesis import answered
 from problems.shopping.vouchers import Voucher, total
@@ -107,3 +108,9 @@ def test_a_voucher_counts_only_where_its_conditions_hold(
 ) -> None:
     voucher = Voucher(voucher_type=kind, discount_type="fixed", threshold=100, face_value=10, budget=100)
     assert voucher.affordable(Decimal(price), shops) is fits
+
+
+@pytest.mark.parametrize("bounds", [10, [10], [1, 2, 3], "10", None])
+def test_a_price_range_without_a_pair_of_bounds_is_refused_as_invalid(bounds: object) -> None:
+    with pytest.raises(ValidationError, match="pair"):
+        PriceRange.model_validate({"less than": bounds})
