@@ -11,10 +11,11 @@ from uuid import UUID
 from sqlalchemy import func, select
 
 from arena.leaderboard import qualifying_board, race_board
+from distill.corpus import CorpusTooSmall
 from distill.pipeline import DistillReport
 from neurons.chain import Metagraph, WeightReceipt
 from neurons.demo.options import DemoOptions
-from neurons.demo.report import DemoReport, Episodes, Problems, Trained, Weights
+from neurons.demo.report import DemoReport, Episodes, NotTrained, Problems, Trained, Weights
 from problems.shopping.world import World
 from storage.database import Database
 from storage.tables import Episode, Race, Submission, Trace
@@ -31,7 +32,7 @@ async def gather(
     race_id: UUID,
     metagraph: Metagraph,
     receipt: WeightReceipt,
-    trained: DistillReport,
+    trained: DistillReport | CorpusTooSmall,
     exported: Mapping[str, Path],
     wall_s: float,
 ) -> DemoReport:
@@ -66,9 +67,7 @@ async def gather(
             "data folder": data_dir,
             "problems": data_dir / "world",
             **{f"traces ({format})": folder for format, folder in exported.items()},
-            "corpus": trained.corpus,
-            "model": trained.stages[-1].model if trained.stages else trained.folder,
-            "training report": trained.folder / "report.json",
+            **_training_artefacts(trained),
             "chain": data_dir / "chain",
         },
         settled_at=race.settled_at,
@@ -130,7 +129,20 @@ def _holder(hotkey: str, metagraph: Metagraph, agent_names: Mapping[str, str]) -
     return agent_names.get(hotkey, "validator")
 
 
-def _trained(report: DistillReport) -> Trained:
+def _training_artefacts(report: DistillReport | CorpusTooSmall) -> dict[str, Path]:
+    if isinstance(report, CorpusTooSmall):
+        return {}
+    return {
+        "corpus": report.corpus,
+        "model": report.stages[-1].model if report.stages else report.folder,
+        "training report": report.folder / "report.json",
+    }
+
+
+def _trained(report: DistillReport | CorpusTooSmall) -> Trained | NotTrained:
+    if isinstance(report, CorpusTooSmall):
+        return NotTrained(reason=str(report), funnel=report.funnel)
+
     def figures(evaluation: Any) -> dict[str, Any]:
         shown: dict[str, Any] = evaluation.model_dump(mode="json", exclude={"by_cluster"})
         return shown

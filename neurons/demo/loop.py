@@ -22,6 +22,7 @@ from arena.scripted_shopper.child import ShopperServer
 from arena.suites import store_suite
 from distill import pipeline
 from distill.config import read_config
+from distill.corpus import CorpusTooSmall
 from distill.pipeline import DistillReport
 from neurons.chain import Chain, WeightReceipt, keep_sdk_files_in
 from neurons.demo.cast import CHALLENGERS, FOUNDING_CHAMPION, MINERS, Miner
@@ -280,7 +281,8 @@ async def _export(setting: _Setting, screen: Screen, race_id: UUID) -> dict[str,
     return folders
 
 
-async def _train(setting: _Setting, screen: Screen, race_id: UUID) -> DistillReport:
+async def _train(setting: _Setting, screen: Screen, race_id: UUID) -> DistillReport | CorpusTooSmall:
+    """What training gave. A corpus too small for it is a result too: it says what the filters dropped."""
     with screen.part("distillation") as part:
 
         def show(progress: pipeline.Progress) -> None:
@@ -288,12 +290,16 @@ async def _train(setting: _Setting, screen: Screen, race_id: UUID) -> DistillRep
             if progress.fraction is not None:
                 part.count(progress.fraction, 1.0)
 
-        report = await pipeline.run(
-            read_config(Path(pipeline.__file__).parent / "configs" / "tiny_cpu.yaml"),
-            stream(setting.database, TraceQuery(race_id=race_id)),
-            setting.data_dir / "distill",
-            show,
-        )
+        try:
+            report = await pipeline.run(
+                read_config(Path(pipeline.__file__).parent / "configs" / "tiny_cpu.yaml"),
+                stream(setting.database, TraceQuery(race_id=race_id)),
+                setting.data_dir / "distill",
+                show,
+            )
+        except CorpusTooSmall as small:
+            part.say(f"not trained: {small}")
+            return small
         kept = report.manifest.funnel
         part.say(f"{kept['kept']} of {kept['in']} traces kept; tiny Qwen3 trained")
         return report

@@ -9,7 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from arena.leaderboard import Board
-from neurons.demo.report import DemoReport
+from neurons.demo.report import DemoReport, NotTrained
 
 
 def show(report: DemoReport, console: Console) -> None:
@@ -47,7 +47,18 @@ def _show_problems(report: DemoReport, console: Console) -> None:
 
 
 def _board(board: Board, title: str) -> Table:
-    table = _table(title, "#", "agent", "outcome", "judge", "agency", "score", "n", "left out", "tokens")
+    table = _table(
+        f"{title}; out: problems left out",
+        "#",
+        "agent",
+        "outcome",
+        "judge",
+        "agency",
+        "score",
+        "n",
+        "out",
+        "tokens",
+    )
     for row in board.rows:
         table.add_row(
             str(row.rank),
@@ -55,7 +66,7 @@ def _board(board: Board, title: str) -> Table:
             *(f"{value:.3f}" for value in (row.solved, row.judge, row.agency, row.score)),
             str(row.n),
             str(row.left_out),
-            f"{row.prompt_tokens + row.completion_tokens:,}",
+            f"{(row.prompt_tokens + row.completion_tokens) / 1000:,.0f}k",
         )
     return table
 
@@ -66,12 +77,12 @@ def _show_promotion(report: DemoReport, console: Console) -> None:
     table = _table(
         f"Promotion: margin {promotion['margin']:.3f}, alpha {promotion['alpha']:g} after Holm's correction",
         "challenger",
-        "mean gain",
+        "gain",
         "wins",
         "losses",
         "p",
-        "p adjusted",
-        "test",
+        "adjusted",
+        "sign vectors",
         "passes",
     )
     for challenge in promotion["challenges"]:
@@ -82,7 +93,7 @@ def _show_promotion(report: DemoReport, console: Console) -> None:
             str(challenge["losses"]),
             f"{challenge['p_value']:.4f}",
             f"{challenge['p_adjusted']:.4f}",
-            f"{'exact' if challenge['exact'] else 'drawn'}, {challenge['sign_vectors']} sign vectors",
+            f"{challenge['sign_vectors']} {'all' if challenge['exact'] else 'drawn'}",
             "yes" if challenge["passes"] else "no",
         )
     console.print(table)
@@ -117,6 +128,9 @@ def _show_training(report: DemoReport, console: Console) -> None:
         why = ", ".join(f"{reason} {count}" for reason, count in stage["reasons"].items())
         funnel.add_row(stage["filter"], str(stage["in"]), str(stage["dropped"]), why)
     console.print(funnel)
+    if isinstance(training, NotTrained):
+        console.print(f"Not trained: {escape(training.reason)}")
+        return
     rows, clusters = training.rows, training.clusters
     console.print(
         f"{training.funnel['kept']} of {training.funnel['in']} traces kept; "
@@ -141,7 +155,8 @@ def _show_training(report: DemoReport, console: Console) -> None:
 def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left")
     for column in columns:
-        table.add_column(column)
+        wraps = column in ("why", "path", "agent", "challenger", "who")
+        table.add_column(column, overflow="fold", no_wrap=not wraps)
     return table
 
 

@@ -63,6 +63,13 @@ class Trained(_Value):
     change: dict[str, Any]
 
 
+class NotTrained(_Value):
+    """The corpus was too small to train on and to measure with."""
+
+    reason: str
+    funnel: dict[str, Any]
+
+
 class DemoReport(_Value):
     """The whole demo."""
 
@@ -76,7 +83,7 @@ class DemoReport(_Value):
     promotion: dict[str, Any]
     payout: dict[str, Any]
     weights: Weights
-    training: Trained
+    training: Trained | NotTrained
     artefacts: dict[str, Path]
     settled_at: datetime
     wall_s: float

@@ -222,7 +222,7 @@ def test_the_report_shows_names_as_they_are_and_says_what_is_not_so(report: Demo
         f"{HOSTILE} a (champion)",
         f"/kept/{HOSTILE}",
         "NOT confirmed",
-        "1,234",
+        "1k",
         "2 failed, 1 solved; 1 attempts retried",
         "none drawn",
         "4 of 9 traces kept",
