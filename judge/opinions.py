@@ -120,7 +120,11 @@ class ForgetfulOpinions:
     """Keeps nothing, and pays up to `cap` dollars in all: for measuring judges without a store."""
 
     def __init__(self, *, cap: float) -> None:
-        self._left = round(cap * NANODOLLARS)
+        self._cap = self._left = round(cap * NANODOLLARS)
+
+    async def spent(self) -> float:
+        """Dollars so far, with what is set aside now."""
+        return (self._cap - self._left) / NANODOLLARS
 
     async def known(self, evidence_hash: str, rubric: str, models: Sequence[str]) -> Mapping[str, Gates]:
         """Nothing."""

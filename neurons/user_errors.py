@@ -14,6 +14,8 @@ from arena.scripted_shopper.child import ShopperNotStarted
 from distill.backend import TrainingExtraMissing
 from distill.corpus import CorpusChanged, CorpusTooSmall
 from distill.pipeline import RunMismatch, TrainingFailed
+from judge.gold.loading import BadGold
+from judge.rubric import UnknownRubric
 from neurons.chain import ChainError, ChainUnavailable
 from neurons.demo.loop import RaceVoid
 from neurons.demo.options import DemoMismatch, DemoRunning
@@ -31,6 +33,7 @@ from problems.shopping.world import WorldError
 from storage.errors import StorageError
 
 USER_ERRORS: tuple[type[Exception], ...] = (
+    BadGold,
     ChainError,
     CorpusChanged,
     CorpusTooSmall,
@@ -56,6 +59,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     TrainingFailed,
     ValidatorUnreachable,
     WalletMissing,
+    UnknownRubric,
     WorldError,
 )
 """Each says what is wrong and what to do."""

@@ -6,12 +6,11 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,6 +25,7 @@ from neurons.judges import chosen_judge
 from neurons.rounds import race_and_pay
 from neurons.serving import serving
 from neurons.settings import Settings, SettingsError
+from neurons.stopping import until_stopped
 from neurons.validator import Parts, Validator, utc_now
 from neurons.wallets import open_wallet
 from problems.shopping.world import World
@@ -87,7 +87,7 @@ def run(
         raise SettingsError("which subnet? give --netuid")
     if race_every_h <= 0:
         raise SettingsError("--race-every-h must be positive")
-    asyncio.run(_until_stopped(_validate(chosen, timedelta(hours=race_every_h))))
+    asyncio.run(until_stopped(_validate(chosen, timedelta(hours=race_every_h))))
 
 
 def work(
@@ -109,7 +109,7 @@ def work(
             "sandbox": {"slots": slots, "unsafe": unsafe_no_sandbox or None},
         }
     )
-    asyncio.run(_until_stopped(_work(chosen)))
+    asyncio.run(until_stopped(_work(chosen)))
 
 
 async def _validate(chosen: Settings, every: timedelta) -> None:
@@ -194,23 +194,3 @@ async def _require_suites(database: Database, suites: Iterable[str]) -> None:
                     "both the same problems.* settings and rules.public_size (or copy the validator's "
                     "world folder)"
                 )
-
-
-async def _until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Work until SIGINT or SIGTERM; then put everything away and return. Further signals are not heard."""
-    task = asyncio.ensure_future(work)
-    stopped = asyncio.Event()
-
-    def stop() -> None:
-        if not stopped.is_set():
-            stopped.set()
-            task.cancel()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not stopped.is_set():
-            raise
