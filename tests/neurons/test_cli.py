@@ -39,6 +39,9 @@ COMMANDS = (
     ("miner", "run"),
     ("problems", "score"),
     ("traces", "export"),
+    ("traces", "rejudge"),
+    ("judge", "calibrate"),
+    ("judge", "worker"),
     ("distill", "run"),
 )
 

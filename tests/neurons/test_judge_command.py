@@ -80,7 +80,7 @@ async def _race(url: str, *, judge: str, rubric: str, judged: bool = False) -> i
     async with Database.open(url, Path()) as database:
         async with database.session() as session:
             await session.execute(update(Race).values(judge=judge, rubric=rubric))
-            number = await session.scalar(select(Race.number))
+            number: int | None = await session.scalar(select(Race.number))
         if judged:
             await judge_pending(database, GroundedJudge(), limit=100)
     assert number is not None
