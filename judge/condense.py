@@ -6,9 +6,10 @@ first one. Of any other record every value of up to `SHORT_WORDS` words stays (i
 attributes), so that "none supports it" or "the cheapest" can still be checked against all; longer texts that
 nobody spoke of are left out, and a field says which. Reasoning, query, arguments and errors stay as they are.
 
-A record is referred to when the reasoning holds `SHORT_WORDS` + 1 words in a row of one of its texts, a
-number of at least `ID_DIGITS` digits from it, or a price or other figure that at most `RARE` records of that
-list share; or when a call's arguments name such an id. What a gate can be passed or failed by is among these.
+A record is referred to when the reasoning holds two words in a row of one of its texts (not two short ones,
+as "of the"), a number of at least `ID_DIGITS` digits from it, or a word or figure that at most `RARE` records
+of that list have; or when a call's arguments name such a number. What a gate can be passed or failed by is
+among these.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from judge.claims import amounts
@@ -25,9 +27,11 @@ from judge.seen import words_of
 
 WHOLE_BYTES = 24 * 1024
 MIN_ITEMS = 3
-SHORT_WORDS = 2
+SHORT_WORDS = 3
 ID_DIGITS = 5
 RARE = 2
+TELLING_LETTERS = 4
+"""A shorter word says little alone."""
 LEFT_OUT = "left_out"
 """The field of a shortened record that names what it lacks."""
 
@@ -43,38 +47,44 @@ def condensed(evidence: Evidence) -> Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
-    """What reasoning and arguments refer to by."""
+class _Terms:
+    """What a record, or the reasoning, speaks of: words, pairs of words in a row, long numbers, figures."""
 
-    runs: frozenset[tuple[str, ...]]
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
     ids: frozenset[str]
     figures: frozenset[float]
 
 
-def _spoken(evidence: Evidence) -> _Spoken:
-    texts = [step.spoken for step in evidence.steps if step.by_model]
-    asked = [str(leaf) for call in evidence.calls() for leaf in _leaves(call.arguments)]
-    size = SHORT_WORDS + 1
-    runs: set[tuple[str, ...]] = set()
+def _terms(texts: Sequence[str], more_ids: Sequence[str] = ()) -> _Terms:
+    words: set[str] = set()
+    pairs: set[tuple[str, str]] = set()
     for text in texts:
-        words = words_of(text)
-        runs.update(tuple(words[at : at + size]) for at in range(len(words) - size + 1))
-    return _Spoken(
-        runs=frozenset(runs),
-        ids=frozenset(number for text in [*texts, *asked] for number in _DIGITS.findall(text)),
+        found = words_of(text)
+        words.update(word for word in found if len(word) >= TELLING_LETTERS)
+        pairs.update(pair for pair in pairwise(found) if max(map(len, pair)) >= TELLING_LETTERS)
+    return _Terms(
+        words=frozenset(words),
+        pairs=frozenset(pairs),
+        ids=frozenset(number for text in (*texts, *more_ids) for number in _DIGITS.findall(text)),
         figures=frozenset(value for text in texts for value, _ in amounts(text)),
     )
 
 
-def _step(step: EvidenceStep, spoken: _Spoken) -> EvidenceStep:
+def _spoken(evidence: Evidence) -> _Terms:
+    asked = [str(leaf) for call in evidence.calls() for leaf in _leaves(call.arguments)]
+    return _terms([step.spoken for step in evidence.steps if step.by_model], asked)
+
+
+def _step(step: EvidenceStep, spoken: _Terms) -> EvidenceStep:
     return replace(step, calls=tuple(_call(call, spoken) for call in step.calls))
 
 
-def _call(call: EvidenceCall, spoken: _Spoken) -> EvidenceCall:
+def _call(call: EvidenceCall, spoken: _Terms) -> EvidenceCall:
     return replace(call, result=_shortened(call.result, spoken))
 
 
-def _shortened(value: Any, spoken: _Spoken) -> Any:
+def _shortened(value: Any, spoken: _Terms) -> Any:
     if isinstance(value, Mapping):
         return {key: _shortened(inner, spoken) for key, inner in value.items()}
     if not isinstance(value, list):
@@ -84,22 +94,22 @@ def _shortened(value: Any, spoken: _Spoken) -> Any:
     return _items(value, spoken)
 
 
-def _items(items: Sequence[Mapping[str, Any]], spoken: _Spoken) -> list[Any]:
-    figures = [frozenset(_figures(item)) for item in items]
-    shared = Counter(figure for found in figures for figure in found)
-    rare = {figure for figure in spoken.figures if shared[figure] <= RARE}
-    named = {0} | {at for at, item in enumerate(items) if figures[at] & rare or any(_refers(item, spoken))}
+def _items(items: Sequence[Mapping[str, Any]], spoken: _Terms) -> list[Any]:
+    terms = [_terms([str(leaf) for leaf in _leaves(item)]) for item in items]
+    words = Counter(word for found in terms for word in found.words)
+    figures = Counter(figure for found in terms for figure in found.figures)
+    rare_words = {word for word in spoken.words if words[word] <= RARE}
+    rare_figures = {figure for figure in spoken.figures if figures[figure] <= RARE}
+    named = {0} | {
+        at
+        for at, found in enumerate(terms)
+        if found.pairs & spoken.pairs
+        or found.ids & spoken.ids
+        or found.words & rare_words
+        or found.figures & rare_figures
+    }
     whole = {at + beside for at in named for beside in (-1, 0, 1)}
     return [item if at in whole else _short(item) for at, item in enumerate(items)]
-
-
-def _refers(item: Mapping[str, Any], spoken: _Spoken) -> Iterator[bool]:
-    size = SHORT_WORDS + 1
-    for leaf in _leaves(item):
-        text = str(leaf)
-        yield not spoken.ids.isdisjoint(_DIGITS.findall(text))
-        words = words_of(text)
-        yield any(tuple(words[at : at + size]) in spoken.runs for at in range(len(words) - size + 1))
 
 
 def _short(item: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,11 +140,3 @@ def _leaves(value: Any) -> Iterator[str | int | float]:
             yield from _leaves(inner)
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield value
-
-
-def _figures(value: Any) -> Iterator[float]:
-    for leaf in _leaves(value):
-        if isinstance(leaf, (int, float)):
-            yield float(leaf)
-        else:
-            yield from (amount for amount, _ in amounts(leaf))

@@ -103,8 +103,9 @@ class Purse(Protocol):
     async def reserve(self, amount: int) -> date:
         """Set money aside before a request; returns the day it counts on. Raises SpendCapReached."""
 
-    async def give_back(self, amount: int, day: date) -> None:
-        """Return what a request did not cost of `day`'s money. What is never returned counts as spent."""
+    async def settle(self, reserved: int, cost: int, day: date) -> None:
+        """Put what a request did cost in the place of what was set aside. What is never settled counts in
+        full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +255,8 @@ class Endpoint:
             raise
         finally:
             self.spent += reserved if cost is None else cost
-            if cost is not None and cost < reserved:
-                await purse.give_back(reserved - cost, day)
+            if cost is not None:
+                await purse.settle(reserved, cost, day)
         return answer
 
     async def _post(self, messages: Sequence[Message], schema: Mapping[str, Any]) -> Answer:

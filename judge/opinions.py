@@ -2,7 +2,7 @@
 
 An opinion is kept under (evidence, rubric, model, prompt version), so that no process asks, or pays, for what
 another has the answer to; of two answers at once the first stands. Money is set aside *before* a request, at
-the most that it can cost, and what it did not cost is given back: a process killed in between leaves the most
+the most that it can cost, and replaced by what it did cost: a process killed in between leaves the most
 it could have spent counted, so the cap holds under kills too.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Protocol
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from judge.endpoint import SpendCapReached
@@ -41,8 +41,8 @@ class Opinions(Protocol):
     async def reserve(self, amount: int) -> date:
         """Set so many nanodollars aside; returns the day they count on. Raises SpendCapReached."""
 
-    async def give_back(self, amount: int, day: date) -> None:
-        """Return what was set aside on `day` and not spent."""
+    async def settle(self, reserved: int, cost: int, day: date) -> None:
+        """Put what was spent in the place of what was set aside on `day`."""
 
 
 class StoredOpinions:
@@ -98,11 +98,11 @@ class StoredOpinions:
         until = datetime.combine(day + timedelta(days=1), time(), UTC)
         raise SpendCapReached(f"spend cap reached until {until:%Y-%m-%d %H:%M} UTC")
 
-    async def give_back(self, amount: int, day: date) -> None:
+    async def settle(self, reserved: int, cost: int, day: date) -> None:
         """See `Opinions`. Raises what the database raises."""
-        spent = update(JudgeSpend).where(JudgeSpend.day == day, JudgeSpend.nanodollars >= amount)
+        total = func.greatest(JudgeSpend.nanodollars + (cost - reserved), 0)
         async with self._database.session() as session:
-            await session.execute(spent.values(nanodollars=JudgeSpend.nanodollars - amount))
+            await session.execute(update(JudgeSpend).where(JudgeSpend.day == day).values(nanodollars=total))
 
     async def spent_today(self) -> float:
         """Dollars, of all processes, with what is set aside now."""
@@ -141,9 +141,9 @@ class ForgetfulOpinions:
         self._left -= amount
         return date.min
 
-    async def give_back(self, amount: int, day: date) -> None:
+    async def settle(self, reserved: int, cost: int, day: date) -> None:
         """See `Opinions`."""
-        self._left += amount
+        self._left += reserved - cost
 
 
 def _gates(stored: Sequence[Mapping[str, Any]]) -> Gates:

@@ -33,7 +33,7 @@ CONTRADICTS_BY = 2
 """Gates between panel and auditor from which one of them must be wrong."""
 FOLLOWED_THE_EVIDENCE = "followed the evidence"
 
-Auditor = Callable[[Evidence], Judgement]
+Auditor = Callable[[Evidence, Rubric], Judgement]
 _T = TypeVar("_T")
 
 
@@ -117,7 +117,7 @@ class Panel:
         """How many gates the auditor finds passed; None without one."""
         if self.auditor is None:
             return None
-        found = await asyncio.to_thread(self.auditor, evidence)
+        found = await asyncio.to_thread(self.auditor, evidence, self.gates)
         names = [NO_GATE, *(gate.name for gate in self.gates.gates)]
         return names.index(found.gate)
 

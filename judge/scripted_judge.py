@@ -244,6 +244,8 @@ async def serve(scripts: Mapping[str, Script]) -> AsyncIterator[ScriptedJudges]:
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError, TimeoutError):
             pass  # the client has gone
+        except asyncio.CancelledError:
+            pass  # the server closes; Python 3.11 would log a cancelled connection as an error
         finally:
             talks.discard(task)
             writer.close()
