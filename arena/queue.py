@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, any_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from arena.rules import Rules
 from arena.verdict import Failed, Solved, Unscored, Verdict
 from storage import traces
 from storage.events import Event
-from storage.tables import Episode
+from storage.tables import Episode, Race
 
 LOST = "lost"
 """Reason of an episode whose workers died with it as often as the rules allow."""
@@ -66,14 +66,19 @@ async def lease(
 ) -> Leased | None:
     """Take the next episode that may be played at `now`, or None when there is none.
 
-    An episode whose lease has expired counts as waiting. Workers never wait for one another's rows. With
-    `suites`, only episodes of those are taken.
+    An episode whose lease has expired counts as waiting; one of a race that is paused or over does not.
+    Workers never wait for one another's rows. With `suites`, only episodes of those are taken.
     """
+    # An array, so that the few races are looked up once and not joined with the episodes.
+    open_races = func.array(
+        select(Race.id).where(~Race.paused, Race.state.not_in(("settled", "void"))).scalar_subquery()
+    )
     waiting = and_(Episode.state == "queued", Episode.not_before <= now)
     abandoned = and_(Episode.state == "leased", Episode.lease_expires_at <= now)
     found = (
         select(Episode.id)
-        .where(or_(waiting, abandoned), *([] if suites is None else [Episode.suite_id.in_(suites)]))
+        .where(or_(waiting, abandoned), Episode.race_id == any_(open_races))
+        .where(*([] if suites is None else [Episode.suite_id.in_(suites)]))
         .order_by(Episode.position, Episode.id)
         .limit(1)
         .with_for_update(skip_locked=True)

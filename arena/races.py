@@ -151,10 +151,12 @@ class RaceEngine:
             return new
 
     async def advance(self, race_id: UUID) -> str:
-        """Do whatever the race is ready for, and return the state it is then in.
+        """Do whatever the race is ready for, and return the state it is then in. A paused race stays in it.
 
         Raises what the database or the judge's outage raises; calling again goes on from there.
         """
+        if await self._paused(race_id):
+            return await self._state(race_id)
         await self._put_under_our_judge(race_id)
         match await self._state(race_id):
             case "qualifying":
@@ -173,6 +175,10 @@ class RaceEngine:
         if state is None:
             raise LookupError(f"there is no race {race_id}")
         return state
+
+    async def _paused(self, race_id: UUID) -> bool:
+        async with self._database.session() as session:
+            return bool(await session.scalar(select(Race.paused).where(Race.id == race_id)))
 
     async def _put_under_our_judge(self, race_id: UUID) -> None:
         """Have a race that began under another judge or rubric judged anew by ours, all of it: entrants are
@@ -226,7 +232,9 @@ class RaceEngine:
         async with self._database.session() as session:
             race = await locked(session, race_id)
             now = self._clock()
-            if race.state != "qualifying" or (race.boundary_at is not None and now < race.boundary_at):
+            if not _may_leave(race, "qualifying") or (
+                race.boundary_at is not None and now < race.boundary_at
+            ):
                 return
             entrants = await standings(session, race_id)
             challengers = [s for s in entrants if s.entrant.role != "champion"]
@@ -255,7 +263,7 @@ class RaceEngine:
             return
         async with self._database.session() as session:
             race = await locked(session, race_id)
-            if race.state != "drawing":
+            if not _may_leave(race, "drawing"):
                 return
             rules = Rules.load(race.rules)
             race.draw_block, race.draw_block_hash = block
@@ -282,7 +290,7 @@ class RaceEngine:
     async def _finish_racing(self, race_id: UUID) -> None:
         async with self._database.session() as session:
             race = await locked(session, race_id)
-            if race.state != "racing":
+            if not _may_leave(race, "racing"):
                 return
             if not await unfinished(session, race_id, RACE):
                 race.state = "judging"
@@ -293,7 +301,7 @@ class RaceEngine:
         credits = await self.credits(race_id)
         async with self._database.session() as session:
             race = await locked(session, race_id)
-            if race.state != "judging":
+            if not _may_leave(race, "judging"):
                 return
             settled = settle(await race_inputs(session, race, credits))
             if isinstance(settled, Voided):
@@ -333,3 +341,8 @@ class RaceEngine:
         race.state = "void"
         race.void_reason = reason
         race.settled_at = self._clock()
+
+
+def _may_leave(race: Race, state: str) -> bool:
+    """Whether a race whose row is locked is still in this state, and not paused."""
+    return race.state == state and not race.paused

@@ -16,6 +16,7 @@ from sqlalchemy import (
     BigInteger,
     DateTime,
     ForeignKey,
+    Identity,
     Index,
     LargeBinary,
     MetaData,
@@ -124,6 +125,8 @@ class Race(Table):
     """The settled race as a value: scores, promotion with its statistics, payout."""
     void_reason: Mapped[str | None]
     settled_at: Mapped[datetime | None]
+    paused: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """An operator has stopped it for a while: nothing of it is handed out, and it does not move forward."""
 
 
 class Entrant(Table):
@@ -314,3 +317,20 @@ class Exposure(Table):
 
     race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"), primary_key=True)
     cluster_id: Mapped[str] = mapped_column(primary_key=True)
+
+
+class AuditEntry(Table):
+    """What an operator did, and why. Rows are only ever added."""
+
+    __tablename__ = "audit_entry"
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    at: Mapped[datetime]
+    operator: Mapped[str]
+    """The hotkey that signed the request."""
+    action: Mapped[str]
+    """pause, resume, void or rejudge."""
+    race_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("race.id"))
+    reason: Mapped[str]
+    effect: Mapped[dict[str, Any]]
+    """What it changed: the state before, say, or how many traces go back to the judge."""

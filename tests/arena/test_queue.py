@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from arena import queue
 from arena.queue import StaleLease
 from storage.database import Database
 from storage.errors import TraceRefused
-from storage.tables import Episode, Trace
+from storage.tables import Episode, Race, Trace
 from tests.arena.stores import NOW, RULES, add_episodes, failed, finish, solved, take, unscored
 
 EXPIRED = NOW + timedelta(seconds=RULES.lease_s)
@@ -137,3 +138,28 @@ async def test_a_result_that_cannot_be_stored_leaves_the_lease_as_it_was(databas
     async with database.session() as session:
         episode = await session.get_one(Episode, leased.episode_id)
         assert (episode.state, episode.attempts) == ("leased", 0)
+
+
+async def test_a_paused_race_hands_nothing_out_and_goes_on_where_it_was(database: Database) -> None:
+    race_id = await add_episodes(database, ("p0", "p1"))
+    playing = await take(database)
+    assert playing is not None
+    await _set(database, race_id, paused=True)
+    assert await take(database) is None
+    assert (await finish(database, playing, solved())).final  # what was being played is kept
+    await _set(database, race_id, paused=False)
+    taken = await take(database)
+    assert taken is not None
+    assert taken.problem_id == "p1"
+
+
+@pytest.mark.parametrize("state", ["void", "settled"])
+async def test_nothing_is_handed_out_of_a_race_that_is_over(database: Database, state: str) -> None:
+    race_id = await add_episodes(database)
+    await _set(database, race_id, state=state)
+    assert await take(database) is None
+
+
+async def _set(database: Database, race_id: UUID, **values: object) -> None:
+    async with database.session() as session:
+        await session.execute(update(Race).where(Race.id == race_id).values(**values))

@@ -144,6 +144,10 @@ class Arena:
                 break
         return await self.race(race_id)
 
+    async def pause(self, race_id: UUID, *, paused: bool = True) -> None:
+        async with self.database.session() as session:
+            (await session.get_one(Race, race_id)).paused = paused
+
     async def race(self, race_id: UUID) -> Race:
         async with self.database.session() as session:
             return await session.get_one(Race, race_id)
@@ -507,3 +511,16 @@ async def test_a_problem_that_joins_two_clusters_takes_their_exposure_along(data
         exposed = set(await session.scalars(select(Exposure.cluster_id)))
     assert len(joined) == 1
     assert joined <= exposed
+
+
+async def test_a_paused_race_stays_in_its_state_and_goes_on_from_there(arena: Arena) -> None:
+    race_id = await arena.open(("good", "weak"), champion="champ")
+    await arena.play(better_wins)
+    for state in ("qualifying", "drawing", "racing", "judging"):
+        await arena.pause(race_id)
+        assert await arena.advance(race_id, times=2) == state
+        assert await arena.play(better_wins) == 0
+        await arena.pause(race_id, paused=False)
+        await arena.play(better_wins)
+        await arena.advance(race_id)
+    assert (await arena.race(race_id)).state == "settled"
