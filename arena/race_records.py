@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import case, func, or_, select
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
@@ -74,14 +74,16 @@ async def standings(session: AsyncSession, race_id: UUID) -> list[Standing]:
 async def phase_results(session: AsyncSession, race_id: UUID, phase: str) -> PhaseResults:
     """The results of a phase, in order of play, with the grades of the race's own judge and rubric.
 
-    What other judges, or other rubrics, say of its traces changes nothing, whenever they say it.
+    What other judges, or other rubrics, say of its traces changes nothing, whenever they say it, nor what its
+    own judge says when the race is over.
     """
+    grade_in_time = case((Judged.late, None), else_=Judged.grade)
     newest_answer_first = func.row_number().over(
         partition_by=Judged.trace_id,
-        order_by=(Judged.grade.is_(None), Judged.judged_at.desc(), Judged.id),
+        order_by=(grade_in_time.is_(None), Judged.judged_at.desc(), Judged.id),
     )
     judgement = (
-        select(Judged.trace_id, Judged.grade, newest_answer_first.label("place"))
+        select(Judged.trace_id, grade_in_time.label("grade"), newest_answer_first.label("place"))
         .join(Trace, Trace.id == Judged.trace_id)
         .join(Episode, Episode.id == Trace.episode_id)
         .join(Race, Race.id == Episode.race_id)
@@ -234,4 +236,5 @@ async def race_inputs(session: AsyncSession, race: Race, credits: Mapping[str, i
         champion_age_h=max(0.0, age_h),
         results=(await phase_results(session, race.id, "race")).results,
         credits=dict(credits),
+        rules_hash=race.rules_hash,
     )

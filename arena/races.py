@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from arena.credits import trace_credits
 from arena.draws import draw_problems
 from arena.entries import QUALIFYING, RACE, add_entrants, candidates, expose, qualify, qualifying_scores
 from arena.queue import unfinished
@@ -31,11 +32,11 @@ from arena.race_records import (
 )
 from arena.rules import Rules
 from arena.settlement import Settlement, Voided, settle, void_reason
+from arena.suites import keep_suites, stored_suites
 from problems.rotation import PoolTooSmall
-from storage import traces
 from storage.database import Database
 from storage.tables import Race, Reign, Suite
-from storage.traces import StoredTrace, TraceQuery
+from storage.traces import StoredTrace
 
 _log = logging.getLogger(__name__)
 
@@ -262,12 +263,16 @@ class RaceEngine:
         if block is None:
             return
         async with self._database.session() as session:
+            await keep_suites(
+                session
+            )  # before the race's row: whoever stores a suite takes them in this order
             race = await locked(session, race_id)
             if not _may_leave(race, "drawing"):
                 return
             rules = Rules.load(race.rules)
             race.draw_block, race.draw_block_hash = block
             try:
+                race.clustered_with = await stored_suites(session)
                 drawn = await draw_problems(session, race, block_hash=block[1], rules=rules)
             except PoolTooSmall as error:
                 self._void(race, f"drawing: {error}")
@@ -317,14 +322,7 @@ class RaceEngine:
 
         As `phase_results`, it knows only the judgements that count in the race.
         """
-        async with self._database.session() as session:
-            race = await session.get_one(Race, race_id)
-        counts: dict[str, int] = {}
-        query = TraceQuery(race_id=race_id, judge=race.judge, rubric=race.rubric)
-        async for trace in traces.stream(self._database, query):
-            if self._accepts(trace):
-                counts[trace.hotkey] = counts.get(trace.hotkey, 0) + 1
-        return counts
+        return await trace_credits(self._database, race_id, self._accepts)
 
     def _crown(self, session: AsyncSession, race: Race, settled: Settlement) -> None:
         if settled.promotion.promoted and settled.promotion.champion is not None:

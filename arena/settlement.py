@@ -41,6 +41,9 @@ class RaceInputs:
     results: tuple[EpisodeResult, ...]
     credits: Mapping[str, int]
     """Traces accepted into the corpus by hotkey, over all of the race's episodes."""
+    rules_hash: str | None = None
+    """As it was stored when the race opened; None: that of `rules`. A later version of the program may know
+    constants that the race was not opened with, and must not give it another hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +125,7 @@ def settle(inputs: RaceInputs) -> Settlement | Voided:
     hotkeys = {e.agent: e.hotkey for e in entrants if e.agent not in scores.withdrawn}
     return Settlement(
         number=inputs.number,
-        rules_hash=rules.rules_hash,
+        rules_hash=inputs.rules_hash or rules.rules_hash,
         entrants=entrants,
         scores=scores,
         promotion=promotion,

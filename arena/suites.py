@@ -25,6 +25,16 @@ _LOCK = 0x7375697465
 """Key of the advisory lock under which suites are stored: "suite" in ASCII."""
 
 
+async def keep_suites(session: AsyncSession) -> None:
+    """Have no suite stored, and so no cluster joined, until this transaction ends."""
+    await session.execute(select(func.pg_advisory_xact_lock_shared(_LOCK)))
+
+
+async def stored_suites(session: AsyncSession) -> list[str]:
+    """The ids of all stored suites, sorted: what the clusters of now follow from."""
+    return sorted((await session.scalars(select(Suite.id))).all())
+
+
 async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> str:
     """Store a suite and return its id; without effect when it is stored already.
 

@@ -1,7 +1,8 @@
 """Judgements in the store: what a judge said of a trace, and which judgement to show.
 
 The one thing to know: that a judge could not answer is a row of its own kind, without a grade, and an answer
-is never replaced by it.
+is never replaced by it. An answer that comes when the trace's race is over is marked late, and replaces none
+that the race was decided by.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import func, select, true
+from sqlalchemy import ColumnElement, and_, func, or_, select, true
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from storage.events import Event
-from storage.tables import Judged
+from storage.tables import Episode, Judged, Race, Trace
 
 _UNSTORABLE = {0: "\N{SYMBOL FOR NULL}"} | dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")
 
@@ -37,6 +38,7 @@ class StoredJudgement:
     unjudged: str | None
     abstentions: tuple[Any, ...] = ()
     contradicted: bool = False
+    late: bool = False
 
 
 async def record_judgement(
@@ -57,15 +59,17 @@ async def record_judgement(
 ) -> None:
     """Store what a judge said of a trace by one rubric; said again, the newer answer stands.
 
-    An answer is never replaced by the lack of one. Raises ValueError unless exactly one of `grade` (0 to 1)
-    and `unjudged` is given.
+    An answer is never replaced by the lack of one, nor one in time by a late one. Raises ValueError unless
+    exactly one of `grade` (0 to 1) and `unjudged` is given.
     """
     if (grade is None) == (unjudged is None):
         raise ValueError("a judgement has either a grade or the reason why there is none")
     if grade is not None and not 0.0 <= grade <= 1.0:
         raise ValueError(f"a grade lies between 0 and 1, not {grade}")
+    late = await _race_is_over(session, trace_id)
     said = {
         "grade": grade,
+        "late": late,
         "gate": storable(gate),
         "rationale": storable(rationale),
         "citations": list(citations),
@@ -80,24 +84,53 @@ async def record_judgement(
         new.on_conflict_do_update(
             index_elements=[Judged.trace_id, Judged.judge, Judged.rubric],
             set_={**said, "judged_at": func.now()},
-            where=true() if unjudged is None else Judged.unjudged.is_not(None),
+            where=_replaceable(unjudged, late),
         )
     )
+
+
+async def _race_is_over(session: AsyncSession, trace_id: uuid.UUID) -> bool:
+    """Whether it is, with the race kept from ending before this transaction does."""
+    state = await session.scalar(
+        select(Race.state)
+        .join(Episode, Episode.race_id == Race.id)
+        .join(Trace, Trace.episode_id == Episode.id)
+        .where(Trace.id == trace_id)
+        .with_for_update(of=Race, read=True, key_share=True)
+    )
+    return state in ("settled", "void")
+
+
+def _replaceable(unjudged: str | None, late: bool) -> ColumnElement[bool]:
+    """Which stored rows a new one may replace."""
+    if unjudged is not None:
+        return Judged.unjudged.is_not(None)
+    return or_(Judged.unjudged.is_not(None), Judged.late) if late else true()
 
 
 async def attached(
     session: AsyncSession, trace_ids: Sequence[uuid.UUID], *, judge: str | None, rubric: str | None
 ) -> dict[uuid.UUID, StoredJudgement]:
-    """Of each trace that has any, the newest answered judgement, or, when none is, the newest attempt.
+    """Of each trace that has any, the judgement that counts in its race, else the newest answered one, else
+    the newest attempt: judging again for comparison changes nothing in what is exported or trained on.
 
     With `judge` or `rubric`, only theirs count.
     """
-    statement = select(Judged).where(Judged.trace_id.in_(trace_ids))
+    in_force = and_(Judged.judge == Race.judge, Judged.rubric == Race.rubric)
+    statement = (
+        select(Judged)
+        .join(Trace, Trace.id == Judged.trace_id)
+        .join(Episode, Episode.id == Trace.episode_id)
+        .join(Race, Race.id == Episode.race_id)
+        .where(Judged.trace_id.in_(trace_ids))
+    )
     if judge is not None:
         statement = statement.where(Judged.judge == judge)
     if rubric is not None:
         statement = statement.where(Judged.rubric == rubric)
-    statement = statement.order_by(Judged.unjudged.is_not(None), Judged.judged_at.desc(), Judged.id)
+    statement = statement.order_by(
+        Judged.unjudged.is_not(None), in_force.desc().nulls_last(), Judged.judged_at.desc(), Judged.id
+    )
     chosen: dict[uuid.UUID, StoredJudgement] = {}
     for row in (await session.scalars(statement)).all():
         if row.trace_id not in chosen:
@@ -128,4 +161,5 @@ def _stored(row: Judged) -> StoredJudgement:
         unjudged=row.unjudged,
         abstentions=tuple(row.abstentions or ()),
         contradicted=row.contradicted,
+        late=row.late,
     )

@@ -64,6 +64,39 @@ class Submission(Table):
     state: Mapped[str] = mapped_column(default="received")
     refusal: Mapped[str | None]
     submitted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    superseded_by: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("submission.id"))
+    """The like submission with the earlier commitment, which arrived later."""
+    fingerprint_scheme: Mapped[str | None] = mapped_column(index=True)
+    """How its fingerprints were taken: those of another scheme, or of none, are to be taken anew."""
+    fingerprint_count: Mapped[int | None]
+    """How many of its own fingerprints it has, those of the public baselines left out."""
+
+
+class Fingerprint(Table):
+    """A fingerprint of a submission's source. Who has one in common with a new source is found by its key."""
+
+    __tablename__ = "fingerprint"
+
+    hash: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    submission_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("submission.id", ondelete="CASCADE"), primary_key=True, index=True
+    )
+
+
+class Refusal(Table):
+    """A refusal that makes its hotkey wait. `kind`: security or integrity. The source is not kept."""
+
+    __tablename__ = "refusal"
+    __table_args__ = (Index("ix_refusal_hotkey", "hotkey", "refused_at"),)
+
+    id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
+    hotkey: Mapped[str]
+    source_sha256: Mapped[str]
+    kind: Mapped[str]
+    code: Mapped[str]
+    """The refusal's stable code; `detail` is what its miner was told."""
+    detail: Mapped[str]
+    refused_at: Mapped[datetime]
 
 
 class Suite(Table):
@@ -121,6 +154,9 @@ class Race(Table):
     draw_block_hash: Mapped[str | None]
     drawn: Mapped[list[Any] | None]
     """Problem ids of the hidden draw, in order."""
+    clustered_with: Mapped[list[Any] | None]
+    """The ids of all suites that were stored at the draw. A suite that is stored later may join clusters, and
+    the draw can be checked only by those that it was made from."""
     settlement: Mapped[dict[str, Any] | None]
     """The settled race as a value: scores, promotion with its statistics, payout."""
     void_reason: Mapped[str | None]
@@ -226,6 +262,8 @@ class Judged(Table):
     contradicted: Mapped[bool] = mapped_column(default=False, server_default=false())
     """The auditor differed by two gates or more; others were then asked too."""
     unjudged: Mapped[str | None]
+    late: Mapped[bool] = mapped_column(default=False, server_default=false())
+    """It came when the race was over. It is good to train on, and the race is as if it had not come."""
     judged_at: Mapped[datetime] = mapped_column(server_default=func.now())
 
 
