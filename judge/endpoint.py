@@ -13,7 +13,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
@@ -31,6 +31,7 @@ TEMPLATE_TOKENS = 256
 MAX_RETRY_AFTER_S = 600.0
 DEFAULT_RETRY_AFTER_S = 5.0
 _SAID_CHARS = 200
+_FIXED = frozenset({"model", "messages", "stream", "n", "response_format"})
 _MOST_TOKENS = 2**32
 
 Message = Mapping[str, str]
@@ -131,6 +132,9 @@ class EndpointConfig:
     max_tokens: int = 4096
     structured: bool = False
     """Whether it takes `response_format` with a JSON schema."""
+    request: Mapping[str, Any] = field(default_factory=dict)
+    """More of the request's body, over what is asked by default; a key with None is left out. For what
+    providers differ in: how long to think, how the token limit is called."""
     faults_to_open: int = 3
     pause_s: float = 30.0
 
@@ -145,6 +149,10 @@ class EndpointConfig:
             raise ValueError(f"prices of model {self.model} must be zero or more")
         if self.timeout_s <= 0 or self.max_concurrent < 1 or self.max_tokens < 1:
             raise ValueError(f"timeout, concurrency and token limit of model {self.model} must be above zero")
+        if fixed := _FIXED & self.request.keys():
+            raise ValueError(
+                f"{', '.join(sorted(fixed))} of a request to model {self.model} cannot be changed"
+            )
 
     def cost(self, prompt_tokens: int, completion_tokens: int) -> int:
         """Nanodollars of one request, rounded up."""
@@ -272,6 +280,7 @@ class Endpoint:
                 "type": "json_schema",
                 "json_schema": {"name": "judgement", "strict": True, "schema": dict(schema)},
             }
+        payload = {k: v for k, v in (payload | dict(self.config.request)).items() if v is not None}
         self.requests += 1
         try:
             async with asyncio.timeout(self.config.timeout_s):

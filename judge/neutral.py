@@ -16,6 +16,7 @@ PREFIX = "| "
 
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _OPENS_TAG = re.compile(r"<(?=\s*[/|｜!?<A-Za-z_])|(?<=[|｜])>|\[(?=\s*/?(?:INST|SYS)\b)", re.IGNORECASE)
+_PREFIXED = re.compile(rf"\n[ \t]*{re.escape(PREFIX.strip())} ?")
 _LOOK_ALIKES = {"<": "‹", ">": "›", "[": "⟦"}
 _STRAIGHT = {"‹": "<", "›": ">", "⟦": "[", "“": '"', "”": '"', "‘": "'", "’": "'"}
 
@@ -47,17 +48,20 @@ def quoted(text: str) -> str:
 def find_quote(quote: str, text: str) -> tuple[int, int] | None:
     """Where in `text` stands what a reader of `quoted(text)` quotes: a half-open range, or None.
 
-    White space, straight or curly quotation marks and the replaced brackets make no difference; every other
-    character does.
+    White space, the prefix of further lines, straight or curly quotation marks and the replaced brackets make
+    no difference; every other character does.
     """
-    words = re.sub(rf"\n\s*{re.escape(PREFIX.strip())}\s?", "\n", quote).split()
-    if not words:
-        return None
-    found = re.search(r"\s+".join(re.escape(_straight(word)) for word in words), _straight(neutral(text)))
+    shown = _straight(neutral(text))
+    found = _find(quote, shown) or _find(_PREFIXED.sub("\n", quote), shown)
     if found is None:
         return None
     ends = list(accumulate(len(_VISIBLE[ord(char)]) for char in text))  # look-alikes are as long as they were
     return bisect_right(ends, found.start()), bisect_right(ends, found.end() - 1) + 1
+
+
+def _find(quote: str, shown: str) -> re.Match[str] | None:
+    words = _straight(quote).split()
+    return re.search(r"\s+".join(map(re.escape, words)), shown) if words else None
 
 
 def _straight(text: str) -> str:

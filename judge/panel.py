@@ -31,9 +31,11 @@ from judge.rubric import NO_GATE, RUBRIC, Rubric
 
 CONTRADICTS_BY = 2
 """Gates between panel and auditor from which one of them must be wrong."""
+_SAME_GRADE = 1e-9
+"""Differences of grades below this are rounding."""
 FOLLOWED_THE_EVIDENCE = "followed the evidence"
 
-Auditor = Callable[[Evidence, Rubric], Judgement]
+Auditor = Callable[[Evidence], Judgement]
 _T = TypeVar("_T")
 
 
@@ -65,7 +67,8 @@ class PanelRules:
 
 
 class Panel:
-    """LLM judges as one `Judge`. `auditor` grades by code, for comparison only; None: nobody does.
+    """LLM judges as one `Judge`. `auditor` grades by code, for comparison only; None: nobody does. What it
+    says is compared by the name of the last gate passed, so its rubric needs the same gates.
 
     A panel of other models or rules is another judge, with another name.
     """
@@ -106,7 +109,10 @@ class Panel:
         return self.gates.id
 
     async def judge(self, evidence: Evidence) -> Judgement | Unjudged:
-        """Ask the members, and more of them where needed. Raises only what the store of opinions raises."""
+        """Ask the members, and more of them where needed.
+
+        Raises what the store of opinions or the auditor raises.
+        """
         audit = asyncio.create_task(self._audit(evidence))
         try:
             return await _Sitting(self, evidence, audit).judgement()
@@ -117,7 +123,7 @@ class Panel:
         """How many gates the auditor finds passed; None without one."""
         if self.auditor is None:
             return None
-        found = await asyncio.to_thread(self.auditor, evidence, self.gates)
+        found = await asyncio.to_thread(self.auditor, evidence)
         names = [NO_GATE, *(gate.name for gate in self.gates.gates)]
         return names.index(found.gate)
 
@@ -155,14 +161,14 @@ class _Sitting:
         turns = self._turns()
         await self._ask(turns[: rules.k])
         contradicted = flagged = await self._contradicted()
-        split = self._spread() > rules.split
+        split = self._is_split()
         for member in turns[rules.k : rules.k + rules.extra]:
             if not (len(self._votes) < rules.quorum or split or contradicted):
                 break
             await self._ask([member])
             contradicted = await self._contradicted()
             flagged = flagged or contradicted
-            split = self._spread() > rules.split and not self._settled()
+            split = self._is_split() and not self._settled()
         return await self._said(flagged)
 
     def _turns(self) -> list[Endpoint]:
@@ -236,10 +242,13 @@ class _Sitting:
         grades = self._grades()
         return max(grades) - min(grades) if grades else 0.0
 
+    def _is_split(self) -> bool:
+        return self._spread() > self._panel.rules.split + _SAME_GRADE
+
     def _settled(self) -> bool:
         """Whether two thirds of the votes lie near the median."""
         middle, reach = self._panel.gates.grade_after(self._median()), self._panel.rules.split / 2
-        near = sum(abs(grade - middle) <= reach + 1e-9 for grade in self._grades())
+        near = sum(abs(grade - middle) <= reach + _SAME_GRADE for grade in self._grades())
         return 3 * near >= 2 * len(self._votes)
 
     async def _said(self, flagged: bool) -> Judgement | Unjudged:

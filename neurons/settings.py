@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -132,6 +132,8 @@ class JudgeModelSettings(_Section):
     """Of a reply, thinking included."""
     structured: bool = False
     """Whether it takes a JSON schema as `response_format`."""
+    request: dict[str, JsonValue] = Field(default_factory=dict)
+    """More of the request's body: how long to think, say. null leaves a key out."""
 
 
 class JudgeSettings(_Section):

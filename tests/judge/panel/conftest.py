@@ -14,7 +14,7 @@ from judge.evidence import Evidence, evidence
 from judge.judgement import Judgement
 from judge.opinions import ForgetfulOpinions, Opinions
 from judge.panel import Panel, PanelRules
-from judge.rubric import RUBRIC, Rubric
+from judge.rubric import RUBRIC
 from judge.scripted_judge import Script, ScriptedJudges, serve
 from tests.judge.episodes import CLOSING, COMPARISON, Episode
 
@@ -30,11 +30,11 @@ def in_order(seen: Evidence, models: list[str]) -> list[str]:
     return models[first:] + models[:first]
 
 
-def finds(passed: int) -> Callable[[Evidence, Rubric], Judgement]:
+def finds(passed: int) -> Callable[[Evidence], Judgement]:
     """An auditor that finds so many gates passed."""
     grade, gate = RUBRIC.grade_after(passed), RUBRIC.gate_after(passed)
 
-    def audit(seen: Evidence, rubric: Rubric) -> Judgement:
+    def audit(seen: Evidence) -> Judgement:
         return Judgement(grade, gate, "", (), (grade,), 0.0, RUBRIC.id, "auditor")
 
     return audit

@@ -200,6 +200,15 @@ async def test_no_more_requests_are_under_way_than_allowed() -> None:
         assert most == 2
 
 
+async def test_the_request_can_be_fitted_to_a_provider() -> None:
+    request = {"max_tokens": None, "max_completion_tokens": 900, "reasoning_effort": "low"}
+    async with _endpoint(saying("well"), request=request) as (endpoint, judges):
+        await _spent(endpoint)
+        body = judges.asked[0].body
+        assert "max_tokens" not in body
+        assert (body["max_completion_tokens"], body["reasoning_effort"]) == (900, "low")
+
+
 async def test_without_money_nothing_is_asked() -> None:
     async with _endpoint(saying("well")) as (endpoint, judges):
         with pytest.raises(SpendCapReached):
@@ -226,6 +235,7 @@ async def test_the_key_is_in_no_error_log_or_representation(caplog: pytest.LogCa
         ({"prompt_price": -1.0}, "prices"),
         ({"completion_price": float("nan")}, "prices"),
         ({"timeout_s": 0.0}, "above zero"),
+        ({"request": {"n": 5}}, "n of a request"),
     ],
 )
 def test_a_config_that_cannot_be_used_is_refused(changes: dict[str, Any], message: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from judge.endpoint import SpendCapReached
 from judge.evidence import Evidence, evidence
 from judge.judgement import Judgement, Unjudged
 from judge.opinions import NANODOLLARS, StoredOpinions
-from judge.scripted_judge import at_first, dropping, failing, gullible, honest, saying, slow
+from judge.scripted_judge import Asked, Response, at_first, dropping, failing, gullible, honest, saying, slow
 from judge.worker import judge_pending
 from storage import traces
 from storage.database import Database
@@ -35,6 +36,12 @@ def _opinions(
 async def _counted(database: Database, column: Any) -> int:
     async with database.session() as session:
         return await session.scalar(select(func.count(column))) or 0
+
+
+async def _opinions_kept(database: Database, number: int) -> None:
+    """Wait for so many; the caller bounds the wait."""
+    while await _counted(database, Opinion.id) < number:  # noqa: ASYNC110  they come from elsewhere
+        await asyncio.sleep(0.01)
 
 
 async def _trace(database: Database) -> Episode:
@@ -159,8 +166,7 @@ async def test_a_panel_that_is_killed_goes_on_without_asking_or_judging_twice(
     panel = await court.seat(scripts, _opinions(database))
     broken = asyncio.create_task(panel.judge(evidence(log.events)))
     async with asyncio.timeout(20):
-        while await _counted(database, Opinion.id) < 2:  # noqa: ASYNC110  what is waited for is in the database
-            await asyncio.sleep(0.01)
+        await _opinions_kept(database, 2)
     broken.cancel()
     with pytest.raises(asyncio.CancelledError):
         await broken
@@ -172,6 +178,37 @@ async def test_a_panel_that_is_killed_goes_on_without_asking_or_judging_twice(
     async with database.session() as session:
         row = (await session.scalars(select(Judged))).one()
     assert (row.grade, row.judge, len(row.votes)) == (0.9, panel.name, 3)
+
+
+async def test_a_killed_process_leaves_what_was_answered_and_counts_what_it_may_have_spent(
+    court: Court, database: Database, database_url: str, seen: Evidence
+) -> None:
+    third_asked, never = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def stuck(asked: Asked) -> Response:
+        third_asked.set()
+        await asyncio.shield(never)
+        raise AssertionError("unreachable")
+
+    scripts = {"a": honest(4), "b": honest(4), "c": at_first(1, stuck, honest(4))}
+    price = {"prompt_price": 1.0, "completion_price": 1.0}
+    panel = await court.seat(scripts, _opinions(database, now=lambda: datetime.now(UTC)), config=price)
+    argv = ("-m", "tests.judge.panel.judging_process", database_url, court.judges.base_url, *scripts)
+    process = await asyncio.create_subprocess_exec(sys.executable, *argv)
+    async with asyncio.timeout(60):
+        await third_asked.wait()
+        await _opinions_kept(database, 2)
+        process.kill()
+        await process.wait()
+    worst = panel.members[2].config.worst_cost(court.judges.asked[0].body["messages"])
+    spent = await panel.opinions.spent_today() * NANODOLLARS  # type: ignore[attr-defined]
+    assert spent == pytest.approx(2 * 1200 * 1000 + worst)
+    said = await panel.judge(seen)
+    assert isinstance(said, Judgement)
+    assert len(said.votes) == 3
+    assert [court.judges.count(model) for model in "abc"] == [1, 1, 2]
+    assert await _counted(database, Opinion.id) == 3
+    never.cancel()
 
 
 async def test_who_abstained_and_that_the_auditor_differed_is_stored_with_the_judgement(

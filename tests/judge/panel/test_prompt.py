@@ -127,6 +127,7 @@ def test_a_quote_may_differ_in_white_space_and_quotation_marks_and_nothing_else(
     text = "It says “best\nvalue”, so <b> 149.5 PHP"
     assert find_quote('says "best value",', text) == (3, 21)
     assert find_quote('says "best\n| value",', text) == (3, 21)
+    assert find_quote("| b |\n| c", "| a | b |\n| c | d |") == (4, 13)
     assert find_quote("so ‹b> 149.5", text) is not None
     assert find_quote("Says", text) is None
     assert find_quote("149.6", text) is None
