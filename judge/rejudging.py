@@ -17,7 +17,7 @@ from sqlalchemy.orm import aliased
 from judge.judgement import Judge
 from judge.worker import JudgedCount, JudgeWorker, Pace
 from storage.database import Database
-from storage.judging import Scope, lacking
+from storage.judging import Scope, lacking, reopen
 from storage.tables import Episode, Judged, Race, Trace
 
 
@@ -44,7 +44,7 @@ class Shift:
     nothing_before: int
     """Traces with the new one alone: the race's own judge has not answered, or the race has none."""
     lacking: int
-    """Traces without the new one: the judge could not answer, or has been given up on."""
+    """Traces without the new one: the judge could not answer; they rest until it is asked again."""
     mean_change: float | None
     """New grade minus old, over what was compared."""
     up: int
@@ -61,9 +61,12 @@ async def rejudge(
     database: Database, judge: Judge, *, race_id: UUID | None = None, pace: Pace | None = None
 ) -> Shift:
     """Have `judge` grade every final, scored trace (of one race) that it has not graded by its rubric, and
-    compare. Killed, or short of answers, it goes on where it was when called again.
+    compare. Killed, or short of answers, it goes on where it was when called again; what was given up is then
+    tried again, too.
     """
     scope = Scope(in_force=False, race_id=race_id)
+    async with database.session() as session:
+        await reopen(session, judge=judge.name, rubric=judge.rubric, scope=scope)
     counted = await JudgeWorker(database, judge, pace=pace or Pace(), scope=scope).drain()
     return await _compared(database, judge, scope, counted)
 

@@ -56,8 +56,8 @@ class Backoff:
     """Pause after the first attempt; it doubles with each further one. Shorter than the pauses of a race
     (`Rules.judge_pause_s`), so that each of its rounds of judging finds the trace due again."""
     most_s: float = 3600.0
-    attempts: int = 20
-    """Then the trace is given up: about half a day of trying."""
+    attempts: int = 40
+    """Then the trace is given up: after more than a day, so that a day's spending cap does not end it."""
 
     def __post_init__(self) -> None:
         if self.attempts < 1 or self.first_s < 0 or self.most_s < self.first_s:

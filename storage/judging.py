@@ -17,7 +17,7 @@ from datetime import timedelta
 from typing import Any
 
 import asyncpg
-from sqlalchemy import ColumnElement, and_, func, literal, or_, select, true, update
+from sqlalchemy import ColumnElement, and_, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncSession
@@ -36,12 +36,17 @@ _LISTEN_RETRY_S = 5.0
 _LISTEN_DEADLINE_S = 10.0
 
 
+STILL_JUDGED = timedelta(days=2)
+"""A trace that was left out of its race for want of a judgement may still be good to train on, for a while:
+looking for work in all races that ever were would cost more each day."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which traces a judge may take up.
 
-    `in_force`: of the races that this judge and rubric count in. Otherwise of every race, or of `race_id`,
-    for comparison.
+    `in_force`: of the races that this judge and rubric count in, until `STILL_JUDGED` after they are over.
+    Otherwise of every race, or of `race_id`, for comparison.
     """
 
     in_force: bool = True
@@ -81,6 +86,8 @@ async def claim(
     """
     found = (
         select(Trace.id)
+        .join(Episode, Episode.id == Trace.episode_id)
+        .join(Race, Race.id == Episode.race_id)
         .outerjoin(Judging, _work_of(judge, rubric, Trace.id))
         .where(*_lacks_answer(judge, rubric, scope))
         .where(or_(Judging.trace_id.is_(None), _free()))
@@ -164,9 +171,30 @@ async def put_down(session: AsyncSession, held: Claim, *, retry_in_s: float | No
 
 async def lacking(session: AsyncSession, *, judge: str, rubric: str, scope: Scope) -> int:
     """How many traces lack an answer of this judge by this rubric, those given up on too."""
-    return (
-        await session.scalar(select(func.count(Trace.id)).where(*_lacks_answer(judge, rubric, scope)))
-    ) or 0
+    count = (
+        select(func.count(Trace.id))
+        .join(Episode, Episode.id == Trace.episode_id)
+        .join(Race, Race.id == Episode.race_id)
+        .where(*_lacks_answer(judge, rubric, scope))
+    )
+    return await session.scalar(count) or 0
+
+
+async def reopen(session: AsyncSession, *, judge: str, rubric: str, scope: Scope) -> None:
+    """Have what rests, or was given up, tried again from now on, as if for the first time."""
+    again = (
+        select(Trace.id)
+        .join(Episode, Episode.id == Trace.episode_id)
+        .join(Race, Race.id == Episode.race_id)
+        .where(*_lacks_answer(judge, rubric, scope))
+    )
+    await session.execute(
+        update(Judging)
+        .where(Judging.judge == judge, Judging.rubric == rubric, Judging.trace_id.in_(again))
+        .where(or_(Judging.claimed_until.is_(None), Judging.claimed_until <= func.now()))
+        .values(waiting=True, attempts=0, not_before=func.now())
+        .execution_options(synchronize_session=False)
+    )
 
 
 async def announce(session: AsyncSession, trace_id: uuid.UUID) -> None:
@@ -236,24 +264,25 @@ def _free() -> ColumnElement[bool]:
 
 
 def _lacks_answer(judge: str, rubric: str, scope: Scope) -> list[ColumnElement[bool]]:
-    """Final traces that were scored, within `scope`, without a grade by this judge and rubric."""
+    """Final traces that were scored, within `scope`, without a grade by this judge and rubric.
+
+    For a query that joins traces with their episodes and races.
+    """
     answered = (
         select(literal(1))
         .where(Judged.trace_id == Trace.id, Judged.judge == judge, Judged.rubric == rubric)
         .where(Judged.grade.is_not(None))
         .exists()
     )
-    counts = or_(Race.judge.is_(None), and_(Race.judge == judge, Race.rubric == rubric))
-    wanted = (
-        select(literal(1))
-        .select_from(Episode)
-        .join(Race, Race.id == Episode.race_id)
-        .where(Episode.id == Trace.episode_id)
-        .where(counts if scope.in_force else true())
-        .where(true() if scope.race_id is None else Race.id == scope.race_id)
-        .exists()
-    )
-    return [Trace.final.is_(True), Trace.verdict != "unscored", ~answered, wanted]
+    conditions = [Trace.final.is_(True), Trace.verdict != "unscored", ~answered]
+    if scope.in_force:
+        conditions += [
+            or_(Race.judge.is_(None), and_(Race.judge == judge, Race.rubric == rubric)),
+            or_(Race.settled_at.is_(None), Race.settled_at > func.now() - STILL_JUDGED),
+        ]
+    if scope.race_id is not None:
+        conditions.append(Race.id == scope.race_id)
+    return conditions
 
 
 def _ours(held: Claim) -> list[ColumnElement[bool]]:

@@ -86,8 +86,8 @@ class StoredTrace:
 class TraceQuery:
     """Which traces, and which judgement to attach to each. None leaves a question open.
 
-    With `judge` or `rubric`, only their judgements are attached; of several, the newest answered one, or, if
-    none answered, the newest attempt.
+    With `judge` or `rubric`, only their judgements are attached; of several, the one that counts in the
+    trace's race, else the newest answered one, else the newest attempt.
     """
 
     race_id: uuid.UUID | None = None

@@ -17,6 +17,7 @@ from judge.worker import judge_pending
 from storage import traces
 from storage.database import Database
 from storage.tables import Episode, Judged, Race
+from storage.traces import TraceQuery
 from tests.judge.episodes import CLOSING, COMPARISON
 from tests.judge.episodes import Episode as Played
 from tests.storage.episodes import add_episodes
@@ -78,6 +79,15 @@ async def test_judging_again_keeps_what_was_said_and_tells_the_shift(database: D
         ("tracked", "tracked", 1),
     ]
     assert found.mean_change == pytest.approx((-0.15 * 2 - 0.5) / 3)
+
+
+async def test_what_is_shown_of_a_trace_is_what_counts_in_its_race(database: Database) -> None:
+    await _judged_in_force(database)
+    await rejudge(database, GroundedJudge(STRICT))
+    shown = [trace.judgement async for trace in traces.stream(database, TraceQuery())]
+    assert {judgement.rubric for judgement in shown if judgement is not None} == {RUBRIC.id}
+    asked = [t.judgement async for t in traces.stream(database, TraceQuery(rubric=STRICT.id))]
+    assert {judgement.rubric for judgement in asked if judgement is not None} == {STRICT.id}
 
 
 async def test_what_was_judged_again_already_is_not_asked_about_twice(database: Database) -> None:

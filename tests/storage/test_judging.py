@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -11,7 +12,19 @@ from sqlalchemy import func, select, update
 
 from storage import traces
 from storage.database import Database
-from storage.judging import IN_FORCE, Claim, Scope, announce, claim, lacking, listen, put_down, release, renew
+from storage.judging import (
+    IN_FORCE,
+    Claim,
+    Scope,
+    announce,
+    claim,
+    lacking,
+    listen,
+    put_down,
+    release,
+    renew,
+    reopen,
+)
 from storage.tables import Episode, Judging, Race
 from storage.traces import record_judgement
 from tests.storage.episodes import add_episodes, driven
@@ -146,6 +159,26 @@ async def test_a_trace_that_is_given_up_is_not_claimed_but_still_lacks_an_answer
     assert await _claim(database) == []
     async with database.session() as session:
         assert await lacking(session, judge="j", rubric="r", scope=IN_FORCE) == 1
+        await reopen(session, judge="j", rubric="r", scope=IN_FORCE)
+    assert [again.attempt for again in await _claim(database)] == [1]
+
+
+async def test_what_somebody_holds_or_has_answered_is_not_reopened(database: Database) -> None:
+    await _store(database, 2)
+    answered, held = await _claim(database)
+    await _answer(database, answered, 0.5, None)
+    async with database.session() as session:
+        await reopen(session, judge="j", rubric="r", scope=IN_FORCE)
+    assert await _claim(database, OTHER) == []
+    assert await _answer(database, held, 0.5, None)
+
+
+async def test_a_race_that_is_long_over_is_judged_only_for_comparison(database: Database) -> None:
+    (trace_id,) = await _store(database, 1)
+    async with database.session() as session:
+        await session.execute(update(Race).values(settled_at=func.now() - timedelta(days=3)))
+    assert await _claim(database) == []
+    assert _ids(await _claim(database, scope=Scope(in_force=False))) == [trace_id]
 
 
 async def test_a_judge_takes_up_only_races_it_counts_in_unless_it_compares(database: Database) -> None:
