@@ -95,7 +95,8 @@ class Panel:
         self.gates = rubric
         self.schema = reply_schema(rubric)
         self.draw = draw
-        said = [sorted(models), asdict(self.rules), None if auditor is None else grounded.NAME]
+        decides = asdict(self.rules) | {"deadline_s": None}  # how long it may take changes no grade
+        said = [sorted(models), decides, None if auditor is None else grounded.NAME]
         self._name = f"panel-{PROMPT_VERSION}+{sha256(json.dumps(said).encode()).hexdigest()[:12]}"
 
     @property
