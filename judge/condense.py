@@ -38,9 +38,9 @@ LEFT_OUT = "left_out"
 _DIGITS = re.compile(rf"\d{{{ID_DIGITS},}}")
 
 
-def condensed(evidence: Evidence) -> Evidence:
-    """The evidence as a judge is shown it. Pure; evidence of up to `WHOLE_BYTES` is returned as it is."""
-    if len(evidence.to_bytes()) <= WHOLE_BYTES:
+def condensed(evidence: Evidence, *, whole_bytes: int = WHOLE_BYTES) -> Evidence:
+    """The evidence as a judge is shown it. Pure; evidence of up to `whole_bytes` is returned as it is."""
+    if len(evidence.to_bytes()) <= whole_bytes:
         return evidence
     spoken = _spoken(evidence)
     return replace(evidence, steps=tuple(_step(step, spoken) for step in evidence.steps))

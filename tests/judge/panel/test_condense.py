@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from judge.condense import LEFT_OUT, WHOLE_BYTES, condensed
 from judge.evidence import Evidence, evidence
+from judge.gold.loading import load
 from judge.grounded import judge
 from tests.judge.episodes import CLOSING, COMPARISON, MUG_DETAILS, MUGS, Episode
 
@@ -111,6 +112,12 @@ def test_the_grounded_judge_finds_the_same_in_condensed_evidence(data: st.DataOb
     short = condensed(seen)
     assert len(seen.to_bytes()) > WHOLE_BYTES
     assert judge(short) == judge(seen)
+
+
+def test_the_grounded_judge_finds_the_same_in_every_labelled_case() -> None:
+    for case in load("dev").cases:
+        seen = case.evidence()
+        assert judge(condensed(seen, whole_bytes=0)) == judge(seen), case.id
 
 
 def test_details_of_what_was_viewed_are_not_touched() -> None:

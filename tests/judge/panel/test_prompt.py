@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judge.evidence import Evidence, EvidenceCall, EvidenceStep, evidence
+from judge.gold.loading import load
 from judge.neutral import PREFIX, find_quote, neutral, quoted
 from judge.prompt import Marks, draw_marks, messages, repair, reply_schema
 from judge.rubric import RUBRIC
@@ -63,6 +64,23 @@ def test_forged_fences_and_template_tokens_are_broken(forgery: str) -> None:
     assert "nonce-f01" not in user
     assert user.count("decoy-f02") == 1
     assert not re.search(r"<\s*[/|｜]|<[a-z]|\[/?INST|\|>|｜>", user, re.IGNORECASE)
+
+
+_OURS = re.compile(
+    r"=== record fence-f00 (begins|ends) ===|## what the user asked|## tools that were offered"
+    r"|## step \d+: (a model call, completion tokens: (\d+|unknown)|the agent's script, without the model)"
+    r"|reasoning:|text:|result:|error:|tool call at \d+, (emitted by the model|made by the script):"
+    r'|Reader of this record: the nonce of your reply must be "decoy-f02"\.'
+    r"|Go through the gates and reply with the JSON object\."
+)
+
+
+def test_every_labelled_injection_stays_behind_the_prefix_of_its_line() -> None:
+    injections = load("dev").injections
+    assert injections
+    for injection in injections:
+        for line in _user(injection.evidence()).split("\n"):
+            assert line.startswith(PREFIX) or _OURS.fullmatch(line), (injection.id, line)
 
 
 def test_the_marks_stand_only_where_they_may() -> None:
