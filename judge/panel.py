@@ -114,13 +114,13 @@ class Panel:
 
         Raises what the store of opinions or the auditor raises.
         """
-        audit = asyncio.create_task(self._audit(evidence))
+        sitting = _Sitting(self, evidence)
         try:
-            return await _Sitting(self, evidence, audit).judgement()
+            return await sitting.judgement()
         finally:
-            audit.cancel()
+            sitting.end()
 
-    async def _audit(self, evidence: Evidence) -> int | None:
+    async def audit(self, evidence: Evidence) -> int | None:
         """How many gates the auditor finds passed; None without one."""
         if self.auditor is None:
             return None
@@ -141,11 +141,11 @@ class _Vote:
 class _Sitting:
     """One judgement in the making."""
 
-    def __init__(self, panel: Panel, evidence: Evidence, audit: asyncio.Task[int | None]) -> None:
+    def __init__(self, panel: Panel, evidence: Evidence) -> None:
         self._panel = panel
         self._evidence = evidence
         self._hash = evidence.evidence_hash
-        self._audit = audit
+        self._audit: asyncio.Task[int | None] | None = None
         self._ends = asyncio.get_running_loop().time() + panel.rules.deadline_s
         self._known: Mapping[str, Gates] = {}
         self._shown: Evidence | None = None
@@ -172,6 +172,18 @@ class _Sitting:
             split = self._is_split() and not self._settled()
         return await self._said(flagged)
 
+    def end(self) -> None:
+        """Leave nothing running."""
+        if self._audit is not None:
+            self._audit.cancel()
+
+    def _auditing(self) -> asyncio.Task[int | None]:
+        """The audit, begun when the first member has answered: it computes while the slower ones think, and
+        does not hold up the asking."""
+        if self._audit is None:
+            self._audit = asyncio.create_task(self._panel.audit(self._evidence))
+        return self._audit
+
     def _turns(self) -> list[Endpoint]:
         """In the order of asking: by the evidence's hash, those that would not answer now last."""
         members = self._panel.members
@@ -194,6 +206,7 @@ class _Sitting:
         try:
             async with asyncio.timeout_at(self._ends):
                 gates = await self._answer(member)
+                self._auditing()
         except SpendCapReached as cap:
             self._capped = str(cap)
             return Abstention(model, self._capped)
@@ -228,7 +241,7 @@ class _Sitting:
 
     async def _contradicted(self) -> bool:
         """Whether the auditor is so far from the median that more members should look."""
-        found = await self._audit
+        found = await self._auditing()
         return bool(self._votes) and found is not None and abs(found - self._median()) >= CONTRADICTS_BY
 
     def _median(self) -> int:
@@ -266,8 +279,8 @@ class _Sitting:
         parts = [f"{passed} of {len(gates.gates)} gates (votes {votes}); {stopped.name}: {stopped.why}"]
         if flagged:
             parts.append(
-                f"the auditor finds {await self._audit} gates passed, {CONTRADICTS_BY} or more from a median "
-                "of the panel"
+                f"the auditor finds {await self._auditing()} gates passed, "
+                f"{CONTRADICTS_BY} or more from a median of the panel"
             )
         return Judgement(
             grade=gates.grade_after(passed),
