@@ -61,7 +61,7 @@ def find_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 def _find(quote: str, shown: str) -> re.Match[str] | None:
     words = _straight(quote).split()
-    return re.search(r"\s+".join(map(re.escape, words)), shown) if words else None
+    return re.search(r"\s++".join(map(re.escape, words)), shown) if words else None
 
 
 def _straight(text: str) -> str:

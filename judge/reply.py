@@ -8,7 +8,6 @@ makes the reply malformed (asked again once, then an abstention) rather than the
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +25,6 @@ MIN_QUOTE_CHARS = 12
 """A shorter quote stands anywhere by chance; what a step says in less may be quoted whole."""
 MAX_QUOTE_CHARS = 600
 MAX_WHY_CHARS = 1000
-
-_ONE_CODE_BLOCK = re.compile(r"\s*```(?:json)?\s*\n(.*)\n\s*```\s*", re.DOTALL)
 
 
 class MalformedReply(ValueError):
@@ -102,11 +99,8 @@ def read_reply(text: str, *, evidence: Evidence, rubric: Rubric, marks: Marks) -
 def _parsed(text: str) -> _Reply:
     if len(text) > MAX_REPLY_CHARS:
         raise MalformedReply(f"it is longer than {MAX_REPLY_CHARS} characters")
-    block = _ONE_CODE_BLOCK.fullmatch(text)
     try:
-        value = json.loads(
-            block.group(1) if block else text, object_pairs_hook=_object, parse_constant=_no_constant
-        )
+        value = json.loads(_without_block(text), object_pairs_hook=_object, parse_constant=_no_constant)
         return _Reply.model_validate(value)
     except json.JSONDecodeError as error:
         raise MalformedReply(f"not JSON at character {error.pos}: {error.msg}") from None
@@ -117,6 +111,14 @@ def _parsed(text: str) -> _Reply:
         raise MalformedReply(
             "JSON with duplicate keys, nested too deeply, or with numbers that are none"
         ) from None
+
+
+def _without_block(text: str) -> str:
+    """A reply without the one code block that it is wrapped in, if it is."""
+    bare = text.strip()
+    opening, newline, rest = bare.partition("\n")
+    wrapped = newline and opening.rstrip() in ("```", "```json") and rest.endswith("```")
+    return rest.removesuffix("```") if wrapped else text
 
 
 def _checked(gate: _Gate, steps: Mapping[int, EvidenceStep]) -> GateOpinion:
