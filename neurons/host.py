@@ -18,7 +18,8 @@ from arena.sandbox.sandbox import Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import socket_folder, stage
 from arena.sandbox.staging import socket_root as runtime_folder
 from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsError
-from problems.shopping.world import World, prepare_generated, prepare_shoppingbench
+from problems.shopping.world import World
+from problems.worlds import prepared
 from storage.database import Database
 
 _SLOTS = PROBE_SLOT
@@ -110,9 +111,15 @@ async def existing_store(settings: Settings) -> AsyncIterator[Database]:
 def prepared_world(problems: ProblemSettings, folder: Path, *, public: int) -> World:
     """The world in `folder`, made when it is not there. Raises WorldError, ImportFailed, SynthesisError."""
     seed = _kept_seed(folder.with_name(folder.name + ".seed")) if problems.seed is None else problems.seed
-    if problems.path is not None:
-        return prepare_shoppingbench(folder, problems.path, seed=seed, public=public)
-    return prepare_generated(folder, seed=seed, products=problems.products, public=public, pool=problems.pool)
+    return prepared(
+        problems.environment,
+        folder,
+        seed=seed,
+        public=public,
+        pool=problems.pool,
+        products=problems.products,
+        path=problems.path,
+    )
 
 
 def _kept_seed(file: Path) -> int:

@@ -11,7 +11,7 @@ import stat
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError
 from pydantic_settings import (
@@ -107,6 +107,8 @@ class ApiSettings(_Section):
 class ProblemSettings(_Section):
     """What is played."""
 
+    environment: Literal["shopping", "ledger"] = "shopping"
+    """The world. A scripted policy for trying things out exists for shopping alone."""
     path: HomePath | None = None
     """A folder of ShoppingBench files; without one problems are generated."""
     seed: int | None = None

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from problems.environment import Environment
 from problems.importers import read_shoppingbench
 from problems.leak_clusters import leak_clusters, members
 from problems.problem import AnsweredProblem, ProblemSuite, canonical_json, content_id
@@ -39,17 +40,14 @@ class WorldError(Exception):
 class World:
     """What a race needs. `refused` names each task that cannot be played, with the reason."""
 
-    environment: ShoppingEnvironment
+    environment: Environment
     public: ProblemSuite
     pool: ProblemSuite
+    catalog_size: int
+    """How many records the problems are about: products, or a ledger's transactions."""
     refused: tuple[tuple[str, str], ...] = ()
     loaded: Mapping[str, int] = field(default_factory=dict)
     """How many tasks each source file holds; empty for a generated world."""
-
-    @property
-    def catalog_size(self) -> int:
-        """How many products the catalog has."""
-        return self.environment.catalog.size
 
 
 def prepare_generated(
@@ -198,10 +196,12 @@ def _prepare(
         ProblemSuite.model_validate_json((directory / f"{role}.json").read_bytes())
         for role in ("public", "pool")
     ]
+    environment = ShoppingEnvironment.open(catalog_path)
     return World(
-        environment=ShoppingEnvironment.open(catalog_path),
+        environment=environment,
         public=suites[0],
         pool=suites[1],
+        catalog_size=environment.catalog.size,
         refused=tuple((name, reason) for name, reason in manifest["refused"]),
         loaded=manifest["loaded"],
     )
