@@ -16,6 +16,7 @@ from sqlalchemy import select
 from judge.agreement import Agreement, Estimate
 from judge.calibration import Calibration, InjectionShares, calibrate
 from judge.gold.loading import Half, load
+from judge.grounded import GroundedJudge
 from judge.judgement import Judge
 from judge.opinions import ForgetfulOpinions
 from judge.worker import CONCURRENCY, JudgeWorker, Pace
@@ -36,6 +37,10 @@ JudgeFlag = Annotated[
 Concurrency = Annotated[
     int | None, typer.Option(min=1, help="Judgements at a time; a panel waits more than it computes.")
 ]
+
+
+PANEL_CONCURRENCY = 8
+"""Of calibration. The grounded judge computes, and two at a time would only blur what each one takes."""
 
 
 class Halves(StrEnum):
@@ -107,7 +112,7 @@ async def _calibrated(
                 labelled.cases,
                 labelled.injections,
                 seed=seed,
-                concurrency=concurrency or 1,
+                concurrency=concurrency or (1 if isinstance(judge, GroundedJudge) else PANEL_CONCURRENCY),
                 spent=opinions.spent,
             )
     return found
