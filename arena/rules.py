@@ -109,6 +109,58 @@ class PromotionRules(_Section):
     """Sign vectors drawn beyond that. The smallest p-value is then 1/20,001; 0.05 is known to +-0.0015."""
 
 
+class SimilarityRules(_Section):
+    """When a source is a copy of an earlier one. `arena submissions calibrate` shows what they find."""
+
+    k: Annotated[int, Field(ge=4)] = 12
+    """Tokens that a fingerprint is taken over: what is shorter in common does not count."""
+    window: Count = 8
+    """Of so many fingerprints in a row one is kept: `k + window - 1` tokens in common are always found."""
+    threshold: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
+    """Share of the fingerprints of either source, baselines left out, from which on it is a copy."""
+    own_fingerprints: Count = 16
+    """With fewer than these of its own, a source says too little to be compared: some 70 tokens."""
+    merged_from: Count = 3
+    """A source is also a copy when so many earlier ones together make up that share of it."""
+    merged_share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
+    """What each of those must add: what many programs have a little of is no copy of any."""
+
+
+class LiteralRules(_Section):
+    """What a source may hold of data. Code that asks a model needs little; answers by heart need much."""
+
+    run_chars: Count = 100
+    """Longest run of letters and digits that may look random: longer ones encode something."""
+    random_chars: Count = 1_000
+    """Of shorter such runs all together: an encoding cut into pieces is one still."""
+    dense_bytes: Count = 2_000
+    """A text at least this long must shrink as prose and code do when compressed ..."""
+    dense_share: Share = 0.7
+    """... to less than this share of itself."""
+    table_entries: Count = 300
+    """Constants in one list, set, tuple or dictionary, what is nested in it included."""
+    codes: Count = 40
+    """Different words with five digits or more, as product ids are. Which ids they are is not looked at:
+    a refusal that depended on the answers would tell them."""
+
+
+class RequestRules(_Section):
+    """What one caller may ask of the API."""
+
+    hotkey_per_minute: Annotated[float, Field(gt=0.0)] = 60.0
+    """Signed requests of one hotkey in the long run: one a second is enough to watch a race."""
+    hotkey_burst: Count = 60
+    """Of those, how many at once."""
+    address_per_minute: Annotated[float, Field(gt=0.0)] = 600.0
+    """Requests from one address (of IPv6: from one /64), which several miners may share."""
+    address_burst: Count = 300
+    remembered: Count = 50_000
+    """Hotkeys, and addresses, whose requests are counted: some 10 MB each. Beyond them the one unseen longest
+    begins anew."""
+    deadline_s: Seconds = 120.0
+    """The longest that a request may take, the chain's answer and the screening of a source included."""
+
+
 class Rules(_Section):
     """The constants of the arena. Scores are in [0, 1]; times in the unit that the name ends with."""
 
@@ -173,11 +225,21 @@ class Rules(_Section):
     """The largest source: more cannot be reviewed, and parsing it costs more than it says."""
     name_chars: Count = 48
     cooldown_h: Hours = 12.0
-    """Between two submissions of one hotkey, so that the public suite cannot be climbed by trial."""
+    """Between two submissions of one hotkey, so that the public suite cannot be climbed by trial. As long
+    after a refusal for integrity: a copy, or a commitment to something else."""
+    cooldown_security_h: Hours = 1.0
+    """After a refusal for what the policy prohibits: it may be a mistake, but not one to repeat quickly."""
+    embargo_h: Hours = 24.0
+    """How long a source stays hidden after its first race has settled."""
+    require_commitment: bool = True
+    """Whether a source must be committed to on chain before it is sent: the proof of who had it first."""
+    similarity: SimilarityRules = SimilarityRules()
+    literals: LiteralRules = LiteralRules()
     screening_cpu_s: Count = 5
     """CPU time for parsing a source."""
     screening_wall_s: Seconds = 30.0
     screening_memory_bytes: Count = 512 << 20
+    requests: RequestRules = RequestRules()
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

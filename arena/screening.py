@@ -1,4 +1,4 @@
-"""Whether a source may be submitted: size, encoding, syntax, and the policy of reviewability.
+"""Whether a source may be submitted: its size, encoding, syntax and reviewability; and its fingerprints.
 
 A file that takes the parser down must not take the validator with it, so the parsing happens in a short-lived
 child with limits of its own. The child's death by those limits is the file's fault; a child that cannot be
@@ -12,16 +12,23 @@ import json
 import signal
 import sys
 from datetime import datetime
+from typing import ClassVar, Literal
 
-from arena import source_policy
+from arena import screening_child
 from arena.rules import Rules
 from arena.source_policy import REASONS, Finding
 
+Kind = Literal["security", "integrity"]
+
 
 class Refused(Exception):
-    """A submission that cannot be taken. `code` is stable; the message says what the miner can do."""
+    """A submission that cannot be taken. `code` is stable; the message says what the miner can do.
 
-    code = "refused"
+    `kind` says whether the hotkey must wait for it, and how long: see `arena.cooldown`. A mistake has none.
+    """
+
+    code: ClassVar[str] = "refused"
+    kind: ClassVar[Kind | None] = None
 
 
 class BadName(Refused):
@@ -53,9 +60,10 @@ class DoesNotParse(Refused):
 
 
 class Prohibited(Refused):
-    """The source holds constructs that hide what it does."""
+    """The source holds constructs that hide what it does, or data to answer from."""
 
     code = "prohibited"
+    kind = "security"
 
     def __init__(self, findings: list[Finding]) -> None:
         first = findings[0]
@@ -64,27 +72,58 @@ class Prohibited(Refused):
 
 
 class CoolingDown(Refused):
-    """The hotkey has submitted too recently."""
+    """The hotkey must wait until `until`, because of `why`."""
 
     code = "cooling_down"
 
-    def __init__(self, until: datetime) -> None:
-        super().__init__(f"this hotkey may submit again at {until.isoformat(timespec='seconds')}")
+    def __init__(self, until: datetime, why: str) -> None:
+        super().__init__(f"this hotkey may submit again at {until.isoformat(timespec='seconds')}: {why}")
         self.until = until
+        self.why = why
+
+
+class CommitmentMissing(Refused):
+    """The chain shows no commitment of the hotkey to this source, nor to another that it did not send."""
+
+    code = "commitment_missing"
+
+
+class CommitmentMismatch(Refused):
+    """The hotkey has committed to something else."""
+
+    code = "commitment_mismatch"
+    kind = "integrity"
 
 
 class Duplicate(Refused):
-    """Another hotkey has submitted the same source."""
+    """Another hotkey has submitted the same source, and has the older claim to it."""
 
     code = "duplicate"
+    kind = "integrity"
+
+
+class TooSimilar(Refused):
+    """The source is a copy of one with an older claim. `share` and `sources` are set when all are public."""
+
+    code = "too_similar"
+    kind = "integrity"
+
+    def __init__(self, message: str, *, share: float | None = None, sources: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.share = share
+        self.sources = sources
 
 
 class ScreeningUnavailable(Exception):
     """The screening itself failed. Nothing is said about the submission; the miner may try again."""
 
 
-async def screen(source: bytes, rules: Rules) -> None:
-    """Pass silently, or raise the Refused that applies first. Raises ScreeningUnavailable for our faults."""
+async def screen(source: bytes, rules: Rules) -> frozenset[int]:
+    """The fingerprints of a source that may be submitted, or the Refused that applies first.
+
+    They are all of its fingerprints, those that public baselines have too included. Raises
+    ScreeningUnavailable for our faults.
+    """
     if len(source) > rules.source_bytes:
         raise TooLarge(f"the source has {len(source)} bytes; at most {rules.source_bytes} are taken")
     try:
@@ -93,7 +132,7 @@ async def screen(source: bytes, rules: Rules) -> None:
         raise NotUtf8(f"byte {error.start} is not UTF-8; save the file as UTF-8") from error
     code, output = await _run_child(source, rules)
     if code == -signal.SIGXCPU:
-        raise DoesNotParse(f"it takes more than {rules.screening_cpu_s} s to parse")
+        raise DoesNotParse(f"it takes more than {rules.screening_cpu_s} s to read")
     if code in (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT):
         raise DoesNotParse("it crashes Python's parser; simplify what is deeply nested")
     try:
@@ -106,15 +145,22 @@ async def screen(source: bytes, rules: Rules) -> None:
         raise DoesNotParse(f"{where}{found['message']}", found["line"])
     if answer["findings"]:
         raise Prohibited([Finding(**finding) for finding in answer["findings"]])
+    return frozenset(answer["fingerprints"])
 
 
 async def _run_child(source: bytes, rules: Rules) -> tuple[int, bytes]:
+    settings = {
+        "memory_bytes": rules.screening_memory_bytes,
+        "cpu_s": rules.screening_cpu_s,
+        "k": rules.similarity.k,
+        "window": rules.similarity.window,
+        "literals": rules.literals.model_dump(),
+    }
     try:
         child = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-I", "-S", "-W", "ignore", source_policy.__file__),
-            str(rules.screening_memory_bytes),
-            str(rules.screening_cpu_s),
+            *("-I", "-S", "-W", "ignore", screening_child.__file__),
+            json.dumps(settings),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,

@@ -1,19 +1,17 @@
 """What a reviewer must be able to trust about a source file: that what runs is what it says.
 
-Run as a script, this is the child process that parses a miner's file: it limits its own memory and CPU time
-first, reads the source from standard input, and writes its findings as JSON. It imports only the standard
-library. The policy is for reviewability, not for safety; safety is the sandbox's.
+The policy is for reviewability, not for safety; safety is the sandbox's. Only the standard library is
+imported: `arena.screening_child` runs this on hostile files.
 """
 
 from __future__ import annotations
 
 import ast
-import json
 import re
-import resource
-import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+
+from arena.literals import LiteralLimits, literal_findings
 
 _DYNAMIC_CODE = frozenset({"exec", "eval", "compile"})
 _MODULES = {
@@ -45,6 +43,9 @@ REASONS = {
     "dynamic-import": "imports by a name that is not in the file, so it cannot be reviewed",
     "encoded-code": "loads code that a reader cannot read",
     "misleading-text": "shows a reader something else than what runs",
+    "encoded-literal": "is more than text that a reader can read: say in words what it holds",
+    "lookup-table": "is a table to answer from, not a program: let the agent find out by its tools",
+    "code-list": "is more of a list of codes than an agent needs: let it find products by its tools",
 }
 """Why each rule is there, in words for the miner."""
 
@@ -66,14 +67,16 @@ class Unparsable:
     message: str
 
 
-def inspect(source: str) -> list[Finding] | Unparsable:
-    """Parse `source` and list what is prohibited in it, by line.
+def inspect(source: str, literals: LiteralLimits | None = None) -> list[Finding] | Unparsable:
+    """Parse `source` and list what is prohibited in it, by line; with `literals`, what it holds of data too.
 
     Parsing a hostile file may take all memory or crash the interpreter: call this in a limited child process.
     """
     try:
         tree = ast.parse(source)
         findings = [*_misleading(source), *_findings(tree)]
+        if literals is not None:
+            findings += [Finding(*found) for found in literal_findings(tree, literals)]
     except SyntaxError as error:
         return Unparsable(error.lineno, error.msg)
     except RecursionError:
@@ -124,20 +127,3 @@ def _import(module: str, line: int) -> Iterator[Finding]:
     rule = _MODULES.get(module.partition(".")[0])
     if rule is not None:
         yield Finding(line, rule, module)
-
-
-def _main() -> None:
-    memory_bytes, cpu_s = int(sys.argv[1]), int(sys.argv[2])
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))  # the first is SIGXCPU: our parent can tell
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    result = inspect(sys.stdin.buffer.read().decode())
-    if isinstance(result, Unparsable):
-        answer: dict[str, object] = {"unparsable": asdict(result)}
-    else:
-        answer = {"findings": [asdict(finding) for finding in result[:20]]}
-    sys.stdout.write(json.dumps(answer))
-
-
-if __name__ == "__main__":
-    _main()

@@ -7,7 +7,6 @@ source or traces; before a race has settled none can serve its scores or what it
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import datetime
@@ -90,7 +89,7 @@ def create_app(
             source=source,
             hotkey=hotkey,
             name=x_agent_name,
-            commitment_block=_matching_block(committed, source),
+            committed=committed,
         )
         if not accepted.new:
             response.status_code = 200
@@ -233,13 +232,6 @@ async def _from_chain(answer: Awaitable[T]) -> T:
         raise ApiError("unavailable", "the chain does not answer; try again later") from error
 
 
-def _matching_block(committed: tuple[int, str] | None, source: bytes) -> int | None:
-    if committed is None:
-        return None
-    block, digest = committed
-    return block if digest.removeprefix("0x").lower() == hashlib.sha256(source).hexdigest() else None
-
-
 def _submit_responses() -> dict[int | str, dict[str, object]]:
     refusals = (
         "too_large",
@@ -247,7 +239,10 @@ def _submit_responses() -> dict[int | str, dict[str, object]]:
         "not_utf8",
         "does_not_parse",
         "prohibited",
+        "commitment_missing",
+        "commitment_mismatch",
         "duplicate",
+        "too_similar",
         "cooling_down",
     )
     documented = responses(*_SIGNED, *refusals, "unregistered", "bad_request", "too_slow")

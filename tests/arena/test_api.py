@@ -23,7 +23,7 @@ MINER = Keypair.create_from_uri("//Bob")
 OTHER = Keypair.create_from_uri("//Charlie")
 STRANGER = Keypair.create_from_uri("//Dave")
 SOURCE = b"def agent(problem):\n    return 'secret strategy'\n"
-RULES = Rules()
+RULES = Rules(require_commitment=False)
 
 
 class Signed(httpx.Auth):

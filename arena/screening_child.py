@@ -1,0 +1,52 @@
+"""The child process that reads a miner's file: what is prohibited in it, and its fingerprints.
+
+It limits its own memory and CPU time first, reads the source from standard input, and writes what it found as
+JSON. Its one argument is a JSON object: memory_bytes, cpu_s, k, window, literals. It runs without
+site-packages, so that what it imports can only be the standard library's and ours.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from arena.literals import LiteralLimits
+from arena.similarity import fingerprints
+from arena.source_policy import Unparsable, inspect
+
+_SHOWN = 20
+"""Findings that are passed on: enough to see what is wrong."""
+
+
+def main() -> None:
+    """Read, inspect, answer."""
+    settings = json.loads(sys.argv[1])
+    cpu_s, memory_bytes = settings["cpu_s"], settings["memory_bytes"]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))  # the first is SIGXCPU: our parent can tell
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    source = sys.stdin.buffer.read().decode()
+    found = inspect(source, LiteralLimits(**settings["literals"]))
+    taken: frozenset[int] = frozenset()
+    if not isinstance(found, Unparsable):
+        try:
+            taken = fingerprints(source, k=settings["k"], window=settings["window"])
+        except RecursionError:
+            found = Unparsable(None, "nested too deeply")
+        except MemoryError:
+            found = Unparsable(None, "takes too much memory to compare")
+    if isinstance(found, Unparsable):
+        answer: dict[str, object] = {"unparsable": asdict(found)}
+    else:
+        findings = [asdict(finding) for finding in found[:_SHOWN]]
+        answer = {"findings": findings, "fingerprints": sorted(taken)}
+    sys.stdout.write(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()
