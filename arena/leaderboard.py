@@ -17,6 +17,13 @@ from arena.rules import Rules
 from arena.scoring import AgentScore, score_agents
 from storage.tables import Race
 
+QUALIFYING_DECIDED = ("drawing", "racing", "judging", "settled")
+PHASE_OVER: dict[str, tuple[str, ...]] = {
+    "qualifying": (*QUALIFYING_DECIDED, "void"),
+    "race": ("judging", "settled", "void"),
+}
+"""The states of a race in which all episodes of a phase are done, or will never be."""
+
 
 class Row(BaseModel):
     """One agent. Means are in [0, 1] over the `n` problems that counted."""
@@ -65,8 +72,7 @@ async def race_board(session: AsyncSession, number: int | None = None) -> Board 
 
 async def qualifying_board(session: AsyncSession, number: int | None = None) -> Board | None:
     """The board of a race's qualifying, once it is over; the latest such race's with None."""
-    over = ("drawing", "racing", "judging", "settled")
-    query = select(Race).where(Race.state.in_(over)).order_by(Race.number.desc()).limit(1)
+    query = select(Race).where(Race.state.in_(QUALIFYING_DECIDED)).order_by(Race.number.desc()).limit(1)
     race = await session.scalar(query if number is None else query.where(Race.number == number))
     if race is None:
         return None

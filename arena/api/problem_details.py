@@ -24,22 +24,27 @@ TITLES: dict[str, tuple[int, str]] = {
     "bad_signature": (401, "The request is not signed as it must be"),
     "replayed": (401, "This signed request was already used"),
     "unregistered": (403, "The hotkey is not registered on this subnet"),
+    "not_operator": (403, "The hotkey is not an operator of this validator"),
+    "embargoed": (403, "It is still under embargo"),
     "not_found": (404, "There is no such thing here"),
     "commitment_missing": (409, "The chain shows no commitment to this source"),
     "commitment_mismatch": (409, "The chain shows a commitment to something else"),
     "duplicate": (409, "Another hotkey has the older claim to this source"),
     "too_similar": (409, "Another hotkey has the older claim to a source like this"),
-    "too_large": (413, "The source is too large"),
+    "race_over": (409, "The race is over"),
+    "too_large": (413, "The request is too large"),
     "bad_name": (422, "The agent's name cannot be used"),
     "not_utf8": (422, "The source is not UTF-8"),
     "does_not_parse": (422, "The source is not Python"),
     "prohibited": (422, "The source hides what it does"),
     "bad_request": (422, "The request does not have the form it must have"),
     "cooling_down": (429, "The hotkey has submitted too recently"),
+    "rate_limited": (429, "Too many requests"),
     "too_slow": (408, "The request did not arrive in time"),
     "unavailable": (503, "We cannot answer now; nothing was decided"),
 }
 """Status and title of every code."""
+_ANYWHERE = ("rate_limited", "bad_request", "unavailable")
 
 
 class Details(BaseModel):
@@ -53,7 +58,7 @@ class Details(BaseModel):
     detail: str
     code: str
     until: datetime | None = None
-    """With `cooling_down`: when the hotkey may submit again."""
+    """With `cooling_down`: when the hotkey may submit again; with `embargoed`: when it ends, if known."""
     line: int | None = None
     """With `does_not_parse` and `prohibited`: where."""
     rule: str | None = None
@@ -61,27 +66,50 @@ class Details(BaseModel):
 
 
 class ApiError(Exception):
-    """An error with a code of `TITLES`; `detail` is shown to the caller."""
+    """An error with a code of `TITLES`; `detail` is shown to the caller.
 
-    def __init__(self, code: str, detail: str) -> None:
+    `retry_after_s` and `until` say when to come back.
+    """
+
+    def __init__(
+        self, code: str, detail: str, *, retry_after_s: float | None = None, until: datetime | None = None
+    ) -> None:
         super().__init__(detail)
         self.code = code
+        self.retry_after_s = retry_after_s
+        self.until = until
 
 
 def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """What a route documents of its errors."""
-    by_status: dict[int | str, list[str]] = {}
-    for code in codes:
-        by_status.setdefault(TITLES[code][0], []).append(f"`{code}`: {TITLES[code][1]}")
-    schema = {"$ref": "#/components/schemas/Details"}
-    return {
-        status: {
-            "description": "; ".join(texts),
-            "model": Details,
-            "content": {MEDIA_TYPE: {"schema": schema}},
-        }
-        for status, texts in by_status.items()
+    """What a route documents of its errors: these, and what any route may answer."""
+    by_status: dict[int, list[str]] = {}
+    for code in dict.fromkeys((*codes, *_ANYWHERE)):
+        by_status.setdefault(TITLES[code][0], []).append(code)
+    return {status: _documented(codes) for status, codes in by_status.items()}
+
+
+def _documented(codes: list[str]) -> dict[str, Any]:
+    shown = {
+        "description": "; ".join(f"`{code}`: {TITLES[code][1]}" for code in codes),
+        "model": Details,
+        "content": {
+            MEDIA_TYPE: {
+                "schema": {"$ref": "#/components/schemas/Details"},
+                "examples": {
+                    code: {"value": _body(code, "What happened, and what to do.")} for code in codes
+                },
+            }
+        },
     }
+    if TITLES[codes[0]][0] == 429:
+        shown["headers"] = {
+            "Retry-After": {
+                "description": "Seconds to wait.",
+                "required": True,
+                "schema": {"type": "integer"},
+            }
+        }
+    return shown
 
 
 def install(app: FastAPI) -> None:
@@ -89,7 +117,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(ApiError)
     async def _api_error(_: Request, error: ApiError) -> JSONResponse:
-        return details(error.code, str(error))
+        until = None if error.until is None else error.until.isoformat()
+        return details(error.code, str(error), headers=_retry_after(error.retry_after_s), until=until)
 
     @app.exception_handler(Refused)
     async def _refused(request: Request, error: Refused) -> JSONResponse:
@@ -99,7 +128,7 @@ def install(app: FastAPI) -> None:
                 return details(
                     error.code,
                     str(error),
-                    headers={"Retry-After": str(max(1, math.ceil(wait_s)))},
+                    headers=_retry_after(wait_s),
                     until=until.isoformat(),
                 )
             case DoesNotParse(line=line):
@@ -140,13 +169,20 @@ def install(app: FastAPI) -> None:
 
 def details(code: str, detail: str, *, headers: dict[str, str] | None = None, **more: Any) -> JSONResponse:
     """The response for an error code; what of `more` is None is left out."""
+    body = _body(code, detail) | {name: value for name, value in more.items() if value is not None}
+    return JSONResponse(body, body["status"], headers=headers, media_type=MEDIA_TYPE)
+
+
+def _body(code: str, detail: str) -> dict[str, Any]:
     status, title = TITLES[code]
-    body = {
+    return {
         "type": f"urn:arena:error:{code}",
         "title": title,
         "status": status,
         "detail": detail,
         "code": code,
     }
-    body |= {name: value for name, value in more.items() if value is not None}
-    return JSONResponse(body, status, headers=headers, media_type=MEDIA_TYPE)
+
+
+def _retry_after(seconds: float | None) -> dict[str, str] | None:
+    return None if seconds is None else {"Retry-After": str(max(1, math.ceil(seconds)))}

@@ -25,6 +25,7 @@ MAX_AGE_S = 10.0
 SKEW_S = 2.0
 RETENTION_S = 60.0
 """Nonces are kept this long: longer than MAX_AGE_S + SKEW_S, after which a replay is stale anyway."""
+PRUNE_EVERY_S = 15.0
 BODY_DEADLINE_S = 20.0
 
 
@@ -44,6 +45,7 @@ class Authenticator:
         self._database = database
         self._receiver = receiver
         self._clock = clock
+        self._pruned: datetime | None = None
 
     async def caller(self, request: Request, body: bytes) -> str:
         """The hotkey that signed this request. Raises ApiError `bad_signature` or `replayed`."""
@@ -74,9 +76,11 @@ class Authenticator:
 
     async def _is_new(self, hotkey: str, nonce_ns: int, now: datetime) -> bool:
         async with self._database.session() as session:
-            await session.execute(
-                delete(RequestNonce).where(RequestNonce.seen_at < now - timedelta(seconds=RETENTION_S))
-            )
+            if self._pruned is None or now - self._pruned > timedelta(seconds=PRUNE_EVERY_S):
+                self._pruned = now
+                await session.execute(
+                    delete(RequestNonce).where(RequestNonce.seen_at < now - timedelta(seconds=RETENTION_S))
+                )
             stored = await session.scalar(
                 insert(RequestNonce)
                 .values(sender=hotkey, nonce=str(nonce_ns), seen_at=now)
@@ -88,13 +92,17 @@ class Authenticator:
 
 async def read_body(request: Request, limit: int) -> bytes:
     """The whole body. Raises TooLarge once it is over `limit` bytes, ApiError when it takes too long."""
+    too_large = f"the body may have {limit} bytes at most"
+    announced = request.headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and len(announced) < 20 and int(announced) > limit:
+        raise TooLarge(too_large)
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_DEADLINE_S):
             async for chunk in request.stream():
                 body += chunk
                 if len(body) > limit:
-                    raise TooLarge(f"the source has more than {limit} bytes")
+                    raise TooLarge(too_large)
     except TimeoutError as error:
         raise ApiError("too_slow", f"the body must arrive within {BODY_DEADLINE_S:g} s") from error
     return bytes(body)

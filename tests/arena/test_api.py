@@ -3,68 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import bittensor as bt
 import httpx
 import pytest
 import pytest_asyncio
-from bittensor.keyfiles import Keypair
+from sqlalchemy import func, select
 
-from arena.api.app import create_app
+from arena.api.signed import PRUNE_EVERY_S, RETENTION_S
 from arena.rules import Rules
 from storage.database import Database
+from storage.tables import RequestNonce
+from tests.arena.api.stage import (
+    MINER,
+    OTHER,
+    RULES,
+    SOURCE,
+    STRANGER,
+    VALIDATOR,
+    Signed,
+    Subnet,
+    api,
+    asking,
+    assert_problem,
+)
 from tests.arena.stores import NOW, Clock
 from tests.arena.test_races import Arena, better_wins
-
-VALIDATOR = Keypair.create_from_uri("//Alice")
-MINER = Keypair.create_from_uri("//Bob")
-OTHER = Keypair.create_from_uri("//Charlie")
-STRANGER = Keypair.create_from_uri("//Dave")
-SOURCE = b"def agent(problem):\n    return 'secret strategy'\n"
-RULES = Rules(require_commitment=False)
-
-
-class Signed(httpx.Auth):
-    """Signs each request as a miner does, at the time of the test's clock."""
-
-    requires_request_body = True
-
-    def __init__(self, keypair: Keypair, clock: Clock, *, receiver: str | None = None) -> None:
-        self._keypair = keypair
-        self._clock = clock
-        self._receiver = receiver or VALIDATOR.ss58_address
-
-    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        self._clock.move(milliseconds=1)
-        headers = bt.http_auth.sign(
-            self._keypair,
-            method=request.method,
-            path=request.url.raw_path.decode(),
-            body=request.content,
-            receiver_ss58=self._receiver,
-            nonce_ns=int(self._clock().timestamp() * 1000) * 1_000_000,
-        )
-        request.headers.update(headers)
-        yield request
-
-
-class Subnet:
-    """What the chain says of hotkeys."""
-
-    def __init__(self) -> None:
-        self.hotkeys = {MINER.ss58_address, OTHER.ss58_address}
-        self.committed: dict[str, tuple[int, str]] = {}
-        self.down = False
-
-    async def registered(self, hotkey: str) -> bool:
-        if self.down:
-            raise ConnectionError("no route to the node")
-        return hotkey in self.hotkeys
-
-    async def commitment(self, hotkey: str) -> tuple[int, str] | None:
-        return self.committed.get(hotkey)
 
 
 @pytest.fixture
@@ -79,16 +45,7 @@ def subnet() -> Subnet:
 
 @pytest_asyncio.fixture
 async def client(database: Database, clock: Clock, subnet: Subnet) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(
-        database,
-        RULES,
-        validator_hotkey=VALIDATOR.ss58_address,
-        registered=subnet.registered,
-        commitment=subnet.commitment,
-        clock=clock,
-    )
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://validator") as opened:
+    async with asking(api(database, clock, subnet=subnet)) as opened:
         yield opened
 
 
@@ -101,12 +58,6 @@ async def submit(
     return await client.post(
         "/v1/submissions", content=source, auth=auth, headers={"X-Agent-Name": "shopper", **(headers or {})}
     )
-
-
-def assert_problem(response: httpx.Response, status: int, code: str) -> None:
-    assert response.headers["content-type"] == "application/problem+json"
-    assert (response.status_code, response.json()["code"]) == (status, code), response.text
-    assert response.json()["status"] == status
 
 
 async def test_a_signed_submission_is_taken_and_its_hotkey_can_ask_for_it(
@@ -137,15 +88,7 @@ async def test_a_replayed_request_is_refused_by_every_process(
     taken = await submit(client, Signed(MINER, clock))
     headers = dict(taken.request.headers)
     assert_problem(await submit(client, None, headers=headers), 401, "replayed")
-    other_process = create_app(
-        database,
-        RULES,
-        validator_hotkey=VALIDATOR.ss58_address,
-        registered=subnet.registered,
-        commitment=subnet.commitment,
-        clock=clock,
-    )
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(other_process), base_url="http://v") as second:
+    async with asking(api(database, clock, subnet=subnet)) as second:
         assert_problem(await submit(second, None, headers=headers), 401, "replayed")
 
 
@@ -169,6 +112,17 @@ async def test_a_request_that_names_a_scheme_is_refused(client: httpx.AsyncClien
     named = await submit(client, Signed(MINER, clock), headers={bt.http_auth.HEADER_CRYPTO: "ed25519"})
     assert_problem(named, 401, "bad_signature")
     assert "sr25519" in named.json()["detail"]
+
+
+async def test_nonces_are_forgotten_once_a_replay_would_be_too_late_anyway(
+    client: httpx.AsyncClient, clock: Clock, database: Database
+) -> None:
+    for _ in range(5):
+        await client.get("/v1/submissions", auth=Signed(MINER, clock))
+    clock.move(seconds=RETENTION_S + PRUNE_EVERY_S + 1)
+    await client.get("/v1/submissions", auth=Signed(OTHER, clock))
+    async with database.session() as session:
+        assert await session.scalar(select(func.count()).select_from(RequestNonce)) == 1
 
 
 async def test_a_target_with_a_query_is_covered_by_the_signature(
@@ -235,6 +189,15 @@ async def test_only_a_commitment_to_this_very_source_gives_its_block(
     assert (await submit(client, Signed(OTHER, clock), SOURCE + b"#")).json()["commitment_block"] is None
 
 
+async def test_a_source_that_was_not_committed_to_is_refused_where_the_rules_ask_for_it(
+    database: Database, clock: Clock, subnet: Subnet
+) -> None:
+    async with asking(api(database, clock, subnet=subnet, rules=Rules())) as client:
+        assert_problem(await submit(client, Signed(MINER, clock)), 409, "commitment_missing")
+        subnet.commit(MINER, SOURCE, 77)
+        assert (await submit(client, Signed(MINER, clock))).status_code == 201
+
+
 async def test_a_nameless_agent_is_refused(client: httpx.AsyncClient, clock: Clock) -> None:
     assert_problem(
         await client.post("/v1/submissions", content=SOURCE, auth=Signed(MINER, clock)), 422, "bad_request"
@@ -297,5 +260,5 @@ async def test_a_settled_race_shows_its_standings_and_how_it_was_decided(
     shown = (await client.get("/v1/races/1")).json()
     assert shown["settlement"]["promotion"]["promoted"]
     assert len(shown["drawn"]) == 10
-    assert [race["number"] for race in (await client.get("/v1/races")).json()] == [1]
-    assert (await client.get("/v1/races?before=1")).json() == []
+    listed = (await client.get("/v1/races")).json()
+    assert ([race["number"] for race in listed["items"]], listed["next"]) == ([1], None)

@@ -130,7 +130,7 @@ def _settled(api_url: str, nth: int) -> dict[str, Any]:
     until = time.monotonic() + SETTLED_S
     with httpx.Client(base_url=api_url) as client:
         while time.monotonic() < until:
-            races = client.get("/v1/races").raise_for_status().json()
+            races = client.get("/v1/races").raise_for_status().json()["items"]
             numbers = sorted(race["number"] for race in races if race["state"] == "settled")
             if len(numbers) >= nth:
                 found: dict[str, Any] = client.get(f"/v1/races/{numbers[nth - 1]}").json()
