@@ -254,7 +254,12 @@ def _judgement(trace: StoredTrace) -> dict[str, Any] | None:
         "gate": found.gate,
         "rationale": found.rationale,
         "citations": list(found.citations),
-        "uncertainty": {"votes": list(found.votes), "disagreement": found.disagreement},
+        "uncertainty": {
+            "votes": list(found.votes),
+            "disagreement": found.disagreement,
+            "abstentions": list(found.abstentions),
+            "contradicted": found.contradicted,
+        },
         "unjudged": found.unjudged,
     }
 

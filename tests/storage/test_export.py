@@ -46,7 +46,12 @@ async def test_an_openai_line_is_the_longest_conversation_with_its_answer(
     assert line["messages"][1]["content"] == QUERY
     assert line["messages"][-1]["content"] == "It fits."
     assert line["tools"][0]["function"]["name"] == "find"
-    assert line["metadata"]["judgement"]["uncertainty"] == {"votes": [0.8, 1.0], "disagreement": 0.2}
+    assert line["metadata"]["judgement"]["uncertainty"] == {
+        "votes": [0.8, 1.0],
+        "disagreement": 0.2,
+        "abstentions": [],
+        "contradicted": False,
+    }
     assert line["metadata"]["agency"] == {"model_emitted": 2, "scripted": 0, "fraction": 1.0}
     assert line["metadata"]["outcome"] == {"components": {"product": 1.0}, "solved": True, "scorer": "r"}
     assert (manifest.traces, manifest.judged, manifest.unjudged) == (1, 1, 0)
