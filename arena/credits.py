@@ -24,11 +24,12 @@ async def trace_credits(
     counts: dict[str, int] = {}
     query = TraceQuery(race_id=race_id, judge=race.judge, rubric=race.rubric)
     async for trace in traces.stream(database, query):
-        if accepts(_in_time(trace)):
+        if accepts(in_time(trace)):
             counts[trace.hotkey] = counts.get(trace.hotkey, 0) + 1
     return counts
 
 
-def _in_time(trace: StoredTrace) -> StoredTrace:
+def in_time(trace: StoredTrace) -> StoredTrace:
+    """The trace as its race knows it: without a judgement that came when the race was over."""
     late = trace.judgement is not None and trace.judgement.late
     return replace(trace, judgement=None) if late else trace

@@ -92,21 +92,26 @@ def qualify(entrants: Sequence[Standing], scores: Scores, rules: Rules) -> None:
 
     Who was withdrawn has no score: it cannot be a challenger, and as champion it sets no mark for others.
     """
+    chosen = qualified(entrants, scores, rules)
     for standing in entrants:
-        score = scores.agents.get(str(standing.submission.id))
-        standing.entrant.qualifying_score = None if score is None else score.score
-    reigning_score = next(
-        (s.entrant.qualifying_score or 0.0 for s in entrants if s.entrant.role == "champion"), 0.0
-    )
+        standing.entrant.qualifying_score = _score(standing, scores)
+        if standing.submission.id in chosen:
+            standing.entrant.role = "challenger"
+
+
+def qualified(entrants: Sequence[Standing], scores: Scores, rules: Rules) -> frozenset[UUID]:
+    """The submissions that become challengers. Of stored roles, it looks at the champion's alone."""
+    reigning_score = next((_score(s, scores) or 0.0 for s in entrants if s.entrant.role == "champion"), 0.0)
     needed = rules.entry_share * reigning_score
     good = [
-        s
+        (score, s.submission.id)
         for s in entrants
-        if s.entrant.role != "champion"
-        and s.entrant.qualifying_score is not None
-        and s.entrant.qualifying_score >= needed
+        if s.entrant.role != "champion" and (score := _score(s, scores)) is not None and score >= needed
     ]
-    # A stable sort: of equal scores the earlier submission enters.
-    good.sort(key=lambda s: -(s.entrant.qualifying_score or 0.0))
-    for standing in good[: rules.max_challengers]:
-        standing.entrant.role = "challenger"
+    good.sort(key=lambda entry: -entry[0])  # stable: of equal scores the earlier submission enters
+    return frozenset(submission for _, submission in good[: rules.max_challengers])
+
+
+def _score(standing: Standing, scores: Scores) -> float | None:
+    found = scores.agents.get(str(standing.submission.id))
+    return None if found is None else found.score

@@ -7,6 +7,7 @@ the stored rows then follow, and what was exposed of either is exposed of both.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from sqlalchemy import func, literal, select, update
@@ -60,7 +61,7 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
                 environment=suite.environment,
                 catalog_id=suite.catalog_id,
                 scorer=suite.scorer,
-                root=suite_root(suite),
+                root=suite_root(suite.problems),
             )
         )
         await session.flush()
@@ -80,13 +81,13 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
         return suite_id
 
 
-def suite_root(suite: ProblemSuite) -> str:
-    """Merkle root (hex) over the suite's problems, answers included, in order.
+def suite_root(problems: Iterable[AnsweredProblem]) -> str:
+    """Merkle root (hex) over a suite's problems, answers included, in order.
 
     Published before a race it commits to the pool; after it, a proof for each drawn problem shows that it was
     in the pool all along.
     """
-    return merkle_root([canonical_json(p.model_dump(mode="json")) for p in suite.problems])
+    return merkle_root([canonical_json(p.model_dump(mode="json")) for p in problems])
 
 
 def answered(row: SuiteProblem) -> AnsweredProblem:

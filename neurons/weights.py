@@ -7,7 +7,7 @@ miner's absence never raises another's share.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 U16_MAX = 65535
@@ -46,6 +46,27 @@ def weights_by_uid(
     if burned:
         weights[burn_uid] = weights.get(burn_uid, 0) + burned
     return UidWeights(dict(sorted(weights.items())), missing, burned)
+
+
+def explains(units: Mapping[str, int], *, burn: int, sent: Iterable[int]) -> bool:
+    """Whether `sent`, scaled as the SDK scales it, may be the row of this payout, whoever held which uid.
+
+    One uid takes what burns: the burn, and the units of hotkeys that were missing.
+    """
+    row = sorted(sent, reverse=True)
+    if not row or row[0] != U16_MAX:
+        return False
+    total = burn + sum(units.values())
+    largest = total * U16_MAX / sum(row)
+    left = sorted((u for u in units.values() if u), reverse=True)
+    unexplained = 0
+    for weight in row:
+        near = next((u for u in left if abs(u - weight * largest / U16_MAX) <= 1), None)
+        if near is None:
+            unexplained += 1
+        else:
+            left.remove(near)
+    return unexplained <= 1
 
 
 def max_upscaled(weights: Mapping[int, int]) -> dict[int, int]:

@@ -5,7 +5,7 @@ from bittensor.intents import normalize
 from hypothesis import given
 from hypothesis import strategies as st
 
-from neurons.weights import U16_MAX, max_upscaled, weights_by_uid
+from neurons.weights import U16_MAX, explains, max_upscaled, weights_by_uid
 
 HOTKEYS = [f"hk{n}" for n in range(12)]
 UIDS = st.permutations(range(12)).flatmap(
@@ -78,3 +78,15 @@ def test_scaling_drops_no_positive_weight_and_is_stable(weights: dict[int, int])
     once = max_upscaled(weights)
     assert once.keys() == weights.keys()
     assert max_upscaled(once) == once
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdefgh"), st.integers(1, 4000), max_size=8),
+    st.sets(st.sampled_from("abcdefgh")),
+)
+def test_the_row_of_a_payout_explains_itself_whoever_has_left(units: dict[str, int], gone: set[str]) -> None:
+    burn = U16_MAX - sum(units.values())
+    uids = {hotkey: uid for uid, hotkey in enumerate("abcdefgh", start=1) if hotkey not in gone}
+    sent = max_upscaled(weights_by_uid(units, burn=burn, uids=uids, burn_uid=0).weights)
+    assert explains(units, burn=burn, sent=sent.values())
+    assert not explains(units, burn=burn, sent=[U16_MAX, 30_000, 20_001])

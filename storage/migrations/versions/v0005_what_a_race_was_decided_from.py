@@ -1,4 +1,4 @@
-"""What a race was decided from, so that it can be decided again: the suites it was drawn among, and late answers."""
+"""What a race was decided from: the suites it was drawn among, and which answers came late."""
 
 from __future__ import annotations
 
