@@ -1,312 +1,308 @@
-"""What a piece of reasoning claims of the products that results had shown by then, with spans.
+"""What a piece of reasoning claims of the records that results had shown by then, with spans.
 
-The judge trusts no sentence for what it says of itself: only statements that can be looked up in a result
-count, as support or as contradiction. Pasted material (JSON, tagged blocks, fenced code) is not reasoning and
-is blanked out first, so that copying a result into a thought earns nothing.
+The judge trusts no sentence for what it says of itself: only what can be looked up in a result counts, as
+support or as contradiction. Pasted material (results, tagged blocks, fenced code) and sentences that speak of
+judging are no reasoning and are left out. A claim that is put right later on is not held against anybody.
 """
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from judge.seen import WORD, Seen, SeenProduct, words_of
+from judge import lexicon
+from judge.figures import Figure, figures, joints, orders, sums
+from judge.ordering import wrong_order
+from judge.pasted import without_pasted
+from judge.refuting import WINDOW, Asked, Refuter, glued, specific
+from judge.seen import DAY, MEASURE, WORD, Seen, cents, unit, words_of
+from judge.spans import Span
+from judge.statements import NAMING, Claim, Mark, MarkKind, Statement
 
-PHRASE_WORDS = 3
-"""A run of this many words of a title is a quote of it."""
-MONEY_TOLERANCE = 0.01
+__all__ = ["Claim", "Mark", "Reader", "Span", "Statement", "amounts", "without_pasted"]
+
 INVENTED_ID_DIGITS = 8
 """A number with so many digits that no result and no query contains can only be meant as an id."""
-_NEAR_CHARS = 48
-"""How far after an id a figure may stand and still be taken as explicitly its price."""
+MAX_CLAIMS = 20
+"""Of one sentence's claims against the results, so many are kept."""
+_SENTENCE_CHARS = 1_000
 
-_SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
-_FENCED = re.compile(
-    r"```.*?(?:```|\Z)|<(tool_call|tool_response|obs|observation|result)s?>.*?(?:</\1s?>|\Z)",
-    re.DOTALL | re.IGNORECASE,
+_SENTENCE_END = re.compile(r"(?<!\bvs\.)(?<!\bi\.e\.)(?<!\be\.g\.)(?<=[.!?])[\"'”’)*_]*\s+|(?<=[。！？])|\n+")
+_UNNAMED = frozenset(
+    {"none", "yes", "not", "true", "false", "new", "other", "all", "any", "one", "the", "and", "for", "with"}
+    | {"from", "your", "this", "that"}
 )
-_JSON_OPENS = re.compile(r"[\[{](?=\s*[\"'\[{])")
-_JSON_KEY = re.compile(r"[\"']\s*:")
-_MONEY = re.compile(
-    r"(?P<pre>₱|\bphp\s?|\bprice[ds]?(?:\s+(?:at|is|of|was))?:?\s+(?:php\s?|₱)?|\bcosts?\s+(?:php\s?|₱)?"
-    r"|\bat\s+(?:php\s?|₱)?)?(?<![\w.])(?P<amount>\d[\d,]*(?:\.\d+)?)(?P<post>\s?(?:php|pesos?)\b)?",
-    re.IGNORECASE,
-)
-_PRICE_CLAIM = re.compile(
-    r"(?:\bpriced?(?:\s+(?:at|is|of|was))?|\bcosts?|\bat|[(,:=])\s*(?:only\s+)?(?:php|₱)?\s*$", re.IGNORECASE
-)
-
-MarkKind = Literal["id", "price", "title", "attribute"]
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """Half-open character range of a step's spoken text."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something said of a product that a result bears out. `product` is its id."""
-
-    kind: MarkKind
-    product: str
-    value: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Contradiction:
-    """Something said that the results do not bear out."""
-
-    product: str
-    said: str
-    found: str
-    span: Span
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """One sentence, with what it is found to say."""
-
-    text: str
-    span: Span
-    marks: tuple[Mark, ...]
-    contradictions: tuple[Contradiction, ...]
-
-    @property
-    def products(self) -> tuple[str, ...]:
-        """The products spoken of, in order of first mention."""
-        return tuple(dict.fromkeys(m.product for m in sorted(self.marks, key=lambda m: m.span.start)))
-
-
-def without_pasted(text: str) -> str:
-    """`text` with pasted material replaced by spaces, so that every offset stays where it was."""
-    text = _FENCED.sub(lambda match: _blank(match.group()), text)
-    ends = _closings(text)
-    keys = [match.start() for match in _JSON_KEY.finditer(text)]
-    kept: list[str] = []
-    at = 0
-    for opening in _JSON_OPENS.finditer(text):
-        start = opening.start()
-        end = ends.get(start, len(text))
-        if start < at or bisect_left(keys, start) == bisect_left(keys, end):
-            continue
-        kept += (text[at:start], _blank(text[start:end]))
-        at = end
-    return "".join([*kept, text[at:]])
-
-
-def _blank(text: str) -> str:
-    return re.sub(r"\S", " ", text)
-
-
-def _closings(text: str) -> dict[int, int]:
-    """Where each bracket is closed; one that never is (pasted and cut off) has no entry. One pass."""
-    ends: dict[int, int] = {}
-    opened: list[int] = []
-    for match in re.finditer(r"[\[{\]}]", text):
-        if match.group() in "[{":
-            opened.append(match.start())
-        elif opened:
-            ends[opened.pop()] = match.end()
-    return ends
 
 
 def amounts(text: str) -> list[tuple[float, Span]]:
-    """All numbers of a text with their spans; thousands separators understood."""
-    found = []
-    for match in re.finditer(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])", text):
-        raw = match.group().rstrip(",").replace(",", "")
-        found.append((float(raw), Span(match.start(), match.end())))
-    return found
+    """All numbers of a text with their spans, each in its likeliest reading."""
+    return [(figure.value, figure.span) for figure in figures(text)]
 
 
-def statements(text: str, seen: Seen, query: str) -> list[Statement]:
-    """The sentences of `text` and what each says of the products in `seen`.
+class Reader:
+    """Reads the texts of one episode.
 
-    A value counts only where it is bound to a product that is named in the same sentence (or, for a sentence
-    that names none, in the one before), and only if that product has it. A phrase of a title counts when it
-    holds a word that the query does not.
+    `whole` is what all its results showed: enough to refute a claim, never to support one.
     """
-    plain = without_pasted(text)
-    query_words = set(words_of(query))
-    query_numbers = {value for value, _ in amounts(query)}
-    phrases = _title_phrases(seen.products.values())
-    found: list[Statement] = []
-    carried: str | None = None
-    for span in _sentences(plain):
-        sentence = plain[span.start : span.end]
-        statement = _read(sentence, span.start, seen, phrases, query_words, query_numbers, query, carried)
-        named = [m for m in statement.marks if m.kind in ("id", "title")]
-        if named:
-            carried = max(named, key=lambda m: m.span.start).product
-        found.append(statement)
-    return found
 
+    def __init__(self, query: str, whole: Seen) -> None:
+        numbers = {cents(r) for figure in figures(query) for r in figure.readings}
+        self._asked = Asked(frozenset(words_of(query)), frozenset(numbers), query.lower())
+        self._whole = whole
+        self._shapes = {
+            _shape(key) for key in whole.records if any(c.isdigit() for c in key) and len(key) > 4
+        }
 
-def _read(
-    sentence: str,
-    offset: int,
-    seen: Seen,
-    phrases: Mapping[tuple[str, ...], frozenset[str]],
-    query_words: set[str],
-    query_numbers: set[float],
-    query: str,
-    carried: str | None,
-) -> Statement:
-    tokens = [
-        (m.group().lower(), Span(offset + m.start(), offset + m.end())) for m in WORD.finditer(sentence)
-    ]
-    marks: list[Mark] = []
-    wrong: list[Contradiction] = []
-    for word, span in tokens:
-        if word in seen.products:
-            marks.append(Mark("id", word, word, span))
-        elif (
-            word.isdigit()
-            and len(word) >= INVENTED_ID_DIGITS
-            and word not in seen.numbers
-            and word not in query
-        ):
-            wrong.append(Contradiction(word, word, "no result shows this id", span))
-    marks.extend(_quoted_titles(tokens, phrases, query_words))
-    named = sorted((m for m in marks), key=lambda m: m.span.start)
-    owners = [(m.span, m.product) for m in named]
-    if not owners and carried is not None:
-        owners = [(Span(offset, offset), carried)]
-    if owners:
-        prices, wrong_prices = _prices(sentence, offset, owners, seen, query_numbers)
-        marks.extend(prices)
-        wrong.extend(wrong_prices)
-        marks.extend(_values(tokens, owners, seen))
-    span = Span(offset, offset + len(sentence))
-    return Statement(sentence, span, tuple(marks), tuple(wrong))
-
-
-def _prices(
-    sentence: str,
-    offset: int,
-    owners: Sequence[tuple[Span, str]],
-    seen: Seen,
-    query_numbers: set[float],
-) -> tuple[list[Mark], list[Contradiction]]:
-    marks: list[Mark] = []
-    wrong: list[Contradiction] = []
-    for match in _MONEY.finditer(sentence):
-        span = Span(offset + match.start("amount"), offset + match.end("amount"))
-        if _inside(span, owners):
-            continue
-        amount = float(match.group("amount").rstrip(",").replace(",", ""))
-        owner_span, owner = _owner(span, owners)
-        price = seen.products[owner].price
-        if price is None:
-            continue
-        if abs(price - amount) <= MONEY_TOLERANCE:
-            marks.append(Mark("price", owner, match.group("amount"), span))
-            continue
-        between = sentence[max(owner_span.end - offset, 0) : span.start - offset]
-        explicit = (
-            owner_span.end <= span.start
-            and owner_span.end > owner_span.start
-            and len(between) <= _NEAR_CHARS
-            and _PRICE_CLAIM.search(between) is not None
-            and (match.group("pre") or match.group("post"))
-        )
-        if explicit and amount not in query_numbers:
-            wrong.append(Contradiction(owner, match.group("amount"), f"{price:g}", span))
-    return marks, wrong
-
-
-def _values(
-    tokens: Sequence[tuple[str, Span]], owners: Sequence[tuple[Span, str]], seen: Seen
-) -> Iterator[Mark]:
-    """Values of the named products, each once, where the product they stand beside has them."""
-    words = [word for word, _ in tokens]
-    products = {owner for _, owner in owners}
-    starting: dict[str, set[tuple[str, ...]]] = {}
-    for product in products:
-        for value in seen.products[product].values:
-            starting.setdefault(value[0], set()).add(value)
-    found: set[tuple[str, tuple[str, ...]]] = set()
-    for at, word in enumerate(words):
-        for value in sorted(starting.get(word, ())):
-            end = at + len(value)
-            if tuple(words[at:end]) != value:
+    def statements(self, text: str, seen: Seen) -> list[Statement]:
+        """The sentences of `text`, pasted material left out, read against what had been seen by then."""
+        text = without_pasted(text)
+        said: list[Statement] = []
+        carried: frozenset[str] | None = None
+        for span in _sentences(text):
+            sentence = text[span.start : span.end]
+            if lexicon.TO_A_JUDGE.search(sentence) or lexicon.A_LOG_LINE.search(sentence):
                 continue
-            span = Span(tokens[at][1].start, tokens[end - 1][1].end)
-            owner = _owner(span, owners)[1]
-            if value in seen.products[owner].values and (owner, value) not in found:
-                found.add((owner, value))
-                yield Mark("attribute", owner, " ".join(value), span)
+            recent = frozenset().union(*(s.named for s in said[-WINDOW:]))
+            one = self._statement(sentence, span.start, seen, carried, recent, said[-WINDOW + 1 :])
+            if one.candidates:
+                carried = one.candidates[-1] if len(one.candidates[-1]) == 1 else None
+            said.append(one)
+        return said
 
+    def _statement(
+        self,
+        sentence: str,
+        offset: int,
+        seen: Seen,
+        carried: frozenset[str] | None,
+        recent: frozenset[str],
+        before: Sequence[Statement],
+    ) -> Statement:
+        tokens = [(m.group(), Span(offset + m.start(), offset + m.end())) for m in WORD.finditer(sentence)]
+        marks, invented = self._ids(tokens, seen)
+        covered = [mark.span for mark in marks] + [claim.span for claim in invented]
+        days = self._days(sentence, offset, seen)
+        covered += [Span(offset + m.start(), offset + m.end()) for m in DAY.finditer(sentence)]
+        masked = _masked(sentence, offset, covered)
+        found = figures(masked, offset)
+        between = joints(masked, found, offset)
+        marks += days
+        marks += self._words(tokens, seen)
+        marks += self._measures(masked, offset, seen)
+        marks += self._numbers(found, masked, offset, seen)
+        marks.sort(key=lambda mark: (mark.span.start, -mark.span.end))
+        done, compared = tuple(sums(found, between)), tuple(orders(found, between))
+        candidates = _candidates(marks, recent)
+        draft = Statement(
+            text=sentence,
+            span=Span(offset, offset + len(sentence)),
+            marks=tuple(marks),
+            claims=(),
+            candidates=candidates,
+            figures=tuple(found),
+            sums=done,
+            orders=compared,
+            settled=frozenset(),
+        )
+        names = [(m.span, n) for m in marks if m.kind in NAMING and (n := _narrowed(m.owners, candidates))]
+        settled = frozenset(_settled(marks, names, carried, seen))
+        claims = [
+            *invented,
+            *Refuter(self._asked, self._whole, names).claims(draft, masked, before),
+            *wrong_order(draft, self._whole),
+        ]
+        return replace(draft, claims=tuple(claims[:MAX_CLAIMS]), settled=settled)
 
-def _owner(span: Span, owners: Sequence[tuple[Span, str]]) -> tuple[Span, str]:
-    """The product a value belongs to: the last one named before it, else the first named after it.
+    # --- what stands in the results
 
-    `owners` are in order of place and do not overlap.
-    """
-    before = bisect_right(owners, span.start, key=lambda owner: owner[0].end)
-    return owners[max(before - 1, 0)]
+    def _ids(self, tokens: Sequence[tuple[str, Span]], seen: Seen) -> tuple[list[Mark], list[Claim]]:
+        marks, invented = [], []
+        for word, span in tokens:
+            key = word.lower()
+            if key in seen.records:
+                marks.append(Mark("id", key, frozenset({key}), span, key in self._asked.words))
+            elif key not in self._whole.records and key not in self._asked.text:
+                long_number = word.isdigit() and len(word) >= INVENTED_ID_DIGITS
+                if (
+                    (long_number or _shape(key) in self._shapes)
+                    and word not in self._whole.digits
+                    and seen.results
+                ):
+                    invented.append(Claim("datum", key, "id", word, "no such id", span))
+        return marks, invented
 
+    def _days(self, sentence: str, offset: int, seen: Seen) -> list[Mark]:
+        return [
+            Mark("day", m.group(), frozenset(owners), Span(offset + m.start(), offset + m.end()),
+                 m.group() in self._asked.text)
+            for m in DAY.finditer(sentence)
+            if (owners := seen.days.get(m.group()))
+        ]  # fmt: skip
 
-def _inside(span: Span, owners: Sequence[tuple[Span, str]]) -> bool:
-    """Whether `span` overlaps a product's own name or id."""
-    at = bisect_right(owners, span.start, key=lambda owner: owner[0].end)
-    return at < len(owners) and owners[at][0].start < span.end
-
-
-def _quoted_titles(
-    tokens: Sequence[tuple[str, Span]],
-    phrases: Mapping[tuple[str, ...], frozenset[str]],
-    query_words: set[str],
-) -> Iterator[Mark]:
-    words = [word for word, _ in tokens]
-    at = 0
-    while at + PHRASE_WORDS <= len(words):
-        owners, size = _longest_quote(words, at, phrases)
-        run = words[at : at + size]
-        if len(owners) == 1 and any(w not in query_words and len(w) > 2 for w in run):
-            span = Span(tokens[at][1].start, tokens[at + size - 1][1].end)
-            yield Mark("title", min(owners), " ".join(run), span)
+    def _words(self, tokens: Sequence[tuple[str, Span]], seen: Seen) -> list[Mark]:
+        """Whole values, phrases of texts, and names, the longer ones first."""
+        words = [word.lower() for word, _ in tokens]
+        marks: list[Mark] = []
+        at = 0
+        while at < len(words):
+            size, mark = 1, None
+            for length in (3, 2, 1):
+                value = tuple(words[at : at + length])
+                owners = seen.values.get(value)
+                if owners and len(value) == length and (length > 1 or _can_stand_alone(words[at])):
+                    kind: MarkKind = "name" if _names_somebody(value, owners, seen) else "value"
+                    size, mark = length, self._mark(kind, value, owners, tokens[at : at + length])
+                    break
+            run, run_owners = _longest_run(words, at, seen)
+            if run > size or (run > 1 and mark is None):
+                content = [w for w in words[at : at + run] if w in seen.words and w not in _UNNAMED]
+                if content or run > 3:
+                    mark = self._mark(
+                        "phrase", tuple(words[at : at + run]), run_owners, tokens[at : at + run]
+                    )
+                    size, mark = run, replace(mark, kind="value") if mark.asked else mark
+            word = tokens[at][0]
+            if (
+                mark is None
+                and (named := seen.words.get(words[at]))
+                and len(word) > 2
+                and words[at] not in _UNNAMED
+            ):
+                model = word[0].isalpha() and any(c.isdigit() for c in word)
+                if (word[0].isupper() or model) and len(named) < max(2, len(seen.records)):
+                    mark = self._mark("name", (words[at],), named, tokens[at : at + 1])
+            if mark is not None:
+                marks.append(mark)
             at += size
+        return marks
+
+    def _mark(
+        self,
+        kind: MarkKind,
+        words: tuple[str, ...],
+        owners: Iterable[str],
+        tokens: Sequence[tuple[str, Span]],
+    ) -> Mark:
+        span = Span(tokens[0][1].start, tokens[-1][1].end)
+        new = [w for w in words if w not in self._asked.words and len(w) > 1]
+        return Mark(kind, " ".join(words), frozenset(owners), span, not new)
+
+    def _measures(self, masked: str, offset: int, seen: Seen) -> Iterator[Mark]:
+        for m in MEASURE.finditer(masked):
+            owners = seen.measures.get((float(m.group(1)), unit(m.group(2))))
+            if owners:
+                asked = cents(float(m.group(1))) in self._asked.numbers
+                span = Span(offset + m.start(), offset + m.end())
+                yield Mark(
+                    "measure", f"{float(m.group(1)):g} {unit(m.group(2))}", frozenset(owners), span, asked
+                )
+
+    def _numbers(self, found: Sequence[Figure], masked: str, offset: int, seen: Seen) -> Iterator[Mark]:
+        for figure in found:
+            if not specific(figure) or glued(figure, masked, offset):
+                continue
+            for reading in figure.readings:
+                if owners := seen.numbers.get(cents(reading)):
+                    asked = cents(reading) in self._asked.numbers
+                    yield Mark("number", f"{reading:g}", frozenset(owners), figure.span, asked)
+                    break
+
+
+def _candidates(marks: Sequence[Mark], recent: frozenset[str]) -> tuple[frozenset[str], ...]:
+    """The records spoken of: mentions that share a record are one, narrowed to what they share, or to the
+    only one of them that was named one by one before."""
+    naming = [m for m in marks if m.kind in NAMING] or [m for m in marks if len(m.owners) == 1]
+    order: list[tuple[int, frozenset[str]]] = []
+    for mark in sorted(naming, key=lambda m: (len(m.owners), m.span.start))[:60]:
+        for at, (start, owners) in enumerate(order):
+            if owners & mark.owners:
+                order[at] = (min(start, mark.span.start), owners & mark.owners)
+                break
         else:
-            at += 1
+            order.append((mark.span.start, mark.owners))
+    places = sorted(order, key=lambda item: item[0])
+    return tuple(owners & recent if len(owners & recent) == 1 else owners for _, owners in places)
 
 
-def _longest_quote(
-    words: Sequence[str], at: int, phrases: Mapping[tuple[str, ...], frozenset[str]]
-) -> tuple[frozenset[str], int]:
-    """The products whose titles hold the words from `at` on, and for how many words they do."""
-    owners = phrases.get(tuple(words[at : at + PHRASE_WORDS]), frozenset())
-    size = PHRASE_WORDS
-    while owners and at + size < len(words):
-        following = phrases.get(tuple(words[at + size - PHRASE_WORDS + 1 : at + size + 1]), frozenset())
-        if not owners & following:
+def _narrowed(owners: frozenset[str], candidates: Sequence[frozenset[str]]) -> str | None:
+    """The one record that a name means here, if it is one."""
+    for candidate in candidates:
+        if candidate <= owners:
+            return next(iter(candidate)) if len(candidate) == 1 else None
+    return None
+
+
+def _settled(
+    marks: Sequence[Mark], names: Sequence[tuple[Span, str]], carried: frozenset[str] | None, seen: Seen
+) -> Iterator[tuple[str, str]]:
+    """The record and aspect of everything that is said rightly of a record by name."""
+    named = {record for _, record in names} or (set(carried) if carried else set())
+    for mark in marks:
+        for record in named & mark.owners:
+            if mark.kind == "number":
+                yield record, "number"
+            elif mark.kind == "measure":
+                yield record, mark.value.rpartition(" ")[2]
+            elif mark.kind == "value":
+                words = tuple(mark.value.split(" "))
+                for name, values in seen.records[record].values.items():
+                    if words in values:
+                        yield record, name
+
+
+def _longest_run(words: Sequence[str], at: int, seen: Seen) -> tuple[int, frozenset[str]]:
+    """How many words from `at` on stand in a row in the texts of the same records, and which those are."""
+    owners: set[str] | None = None
+    size = 1
+    while at + size < len(words):
+        following = seen.pairs.get((words[at + size - 1], words[at + size]))
+        if not following or (owners is not None and not owners & following):
             break
-        owners, size = owners & following, size + 1
-    return owners, size
+        owners = set(following) if owners is None else owners & following
+        size += 1
+    return size, frozenset(owners or ())
 
 
-def _title_phrases(products: Iterable[SeenProduct]) -> dict[tuple[str, ...], frozenset[str]]:
-    owners: dict[tuple[str, ...], set[str]] = {}
-    for product in products:
-        words = words_of(product.title)
-        for at in range(len(words) - PHRASE_WORDS + 1):
-            owners.setdefault(tuple(words[at : at + PHRASE_WORDS]), set()).add(product.product_id)
-    return {phrase: frozenset(ids) for phrase, ids in owners.items()}
+def _names_somebody(value: tuple[str, ...], owners: Iterable[str], seen: Seen) -> bool:
+    """Whether a value is a proper name: written with capitals, and alone in its field."""
+    return all(word in seen.words for word in value) and any(
+        value in seen.records[owner].values.get(name, ())
+        for owner in owners
+        for name in seen.records[owner].scalars
+    )
+
+
+def _can_stand_alone(word: str) -> bool:
+    return len(word) > 2 and not word.isdigit() and word not in _UNNAMED
+
+
+def _masked(sentence: str, offset: int, covered: Sequence[Span]) -> str:
+    """The sentence with ids and days blanked out, so that their digits are not taken for figures."""
+    parts, at = [], 0
+    for span in sorted(covered, key=lambda span: span.start):
+        start, end = span.start - offset, span.end - offset
+        if start >= at:
+            parts += [sentence[at:start], " " * (end - start)]
+            at = end
+    return "".join([*parts, sentence[at:]])
+
+
+def _shape(key: str) -> str:
+    return re.sub(r"\d", "9", key)
 
 
 def _sentences(text: str) -> Iterator[Span]:
     start = 0
-    for match in _SENTENCE_END.finditer(text):
-        if text[start : match.start()].strip():
-            yield Span(start, match.start())
-        start = match.end()
-    if text[start:].strip():
-        yield Span(start, len(text))
+    for end, following in [
+        *((m.start(), m.end()) for m in _SENTENCE_END.finditer(text)),
+        (len(text), len(text)),
+    ]:
+        while end - start > _SENTENCE_CHARS:
+            cut = text.rfind(" ", start + 1, start + _SENTENCE_CHARS)
+            cut = start + _SENTENCE_CHARS if cut <= start else cut
+            yield Span(start, cut)
+            start = cut
+        if text[start:end].strip():
+            yield Span(start, end)
+        start = following
