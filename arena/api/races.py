@@ -153,8 +153,7 @@ def _next_rows(race: int, end: int, rows: int) -> str | None:
 
 
 def _with_classes(settlement: dict[str, Any]) -> dict[str, Any]:
-    """A settlement whose reasons for what was left out are cut to their kind."""
+    """A settlement whose reasons for problems that were left out are cut to their kind."""
     problems = settlement["problems"]
     left_out = {problem: class_of(reason) for problem, reason in problems["left_out"].items()}
-    withdrawn = [entry | {"reason": class_of(entry["reason"])} for entry in settlement["withdrawn"]]
-    return settlement | {"problems": problems | {"left_out": left_out}, "withdrawn": withdrawn}
+    return settlement | {"problems": problems | {"left_out": left_out}}

@@ -10,7 +10,7 @@ from typing import Any
 import bittensor as bt
 import httpx
 from bittensor.keyfiles import Keypair
-from fastapi import FastAPI
+from fastapi import FastAPI, routing
 
 from arena.api.app import create_app
 from arena.rules import Rules
@@ -121,3 +121,10 @@ async def listed(client: httpx.AsyncClient, address: str, auth: httpx.Auth | Non
         if cursor is None:
             return found
     raise AssertionError("the list does not end")
+
+
+def endpoints(app: FastAPI) -> set[tuple[str, str]]:
+    """Method and path of everything that the application answers, documented or not."""
+    # Newer versions of FastAPI keep the routes of an included router apart.
+    routes = getattr(routing, "iter_route_contexts", iter)(app.routes)
+    return {(method, route.path) for route in routes for method in route.methods - {"HEAD"}}
