@@ -8,6 +8,7 @@ judging are no reasoning and are left out. A claim that is put right later on is
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -24,6 +25,8 @@ __all__ = ["Claim", "Mark", "Reader", "Span", "Statement", "amounts", "without_p
 
 INVENTED_ID_DIGITS = 8
 """A number with so many digits that no result and no query contains can only be meant as an id."""
+MAX_FIGURES = 150
+"""Of one sentence's figures, so many are read."""
 MAX_CLAIMS = 20
 """Of one sentence's claims against the results, so many are kept."""
 _SENTENCE_CHARS = 1_000
@@ -58,6 +61,7 @@ class Reader:
         """The sentences of `text`, pasted material left out, read against what had been seen by then."""
         text = without_pasted(text)
         said: list[Statement] = []
+        asides = deque(_asides(text))
         carried: frozenset[str] | None = None
         for span in _sentences(text):
             sentence = text[span.start : span.end]
@@ -65,6 +69,10 @@ class Reader:
                 continue
             recent = frozenset().union(*(s.named for s in said[-WINDOW:]))
             one = self._statement(sentence, span.start, seen, carried, recent, said[-WINDOW + 1 :])
+            while asides and asides[0].end <= span.start:
+                asides.popleft()
+            if asides and asides[0].start < span.end:
+                one = replace(one, aside=True)
             if one.candidates:
                 carried = one.candidates[-1] if len(one.candidates[-1]) == 1 else None
             said.append(one)
@@ -85,7 +93,7 @@ class Reader:
         days = self._days(sentence, offset, seen)
         covered += [Span(offset + m.start(), offset + m.end()) for m in DAY.finditer(sentence)]
         masked = _masked(sentence, offset, covered)
-        found = figures(masked, offset)
+        found = figures(masked, offset, MAX_FIGURES)
         between = joints(masked, found, offset)
         marks += days
         marks += self._words(tokens, seen)
@@ -161,7 +169,8 @@ class Reader:
                     mark = self._mark(
                         "phrase", tuple(words[at : at + run]), run_owners, tokens[at : at + run]
                     )
-                    size, mark = run, replace(mark, kind="value") if mark.asked else mark
+                    sized = run == 2 and words[at][0].isdigit()  # "400 lumens" is no name
+                    size, mark = run, replace(mark, kind="value") if mark.asked or sized else mark
             word = tokens[at][0]
             if (
                 mark is None
@@ -290,6 +299,16 @@ def _masked(sentence: str, offset: int, covered: Sequence[Span]) -> str:
 
 def _shape(key: str) -> str:
     return re.sub(r"\d", "9", key)
+
+
+def _asides(text: str) -> list[Span]:
+    """The lines of a text that speak of judging or to a reader; of long ones, the stretches that do."""
+    found = []
+    for line in re.finditer(rf"[^\n]{{1,{_SENTENCE_CHARS}}}", text):
+        spoken = line.group()
+        if any(p.search(spoken) for p in (lexicon.TO_A_JUDGE, lexicon.OF_JUDGING, lexicon.TO_A_READER)):
+            found.append(Span(line.start(), line.end()))
+    return found
 
 
 def _sentences(text: str) -> Iterator[Span]:

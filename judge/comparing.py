@@ -1,9 +1,10 @@
 """Whether a text sets two candidates against one another, with a reason from the results that holds.
 
-Three forms are known. A *contrast*: a sentence that names two candidates, has a word that contrasts or a
+Four forms are known. A *contrast*: a sentence that names two candidates, has a word that contrasts or a
 conclusion that takes one, and cites a datum that one has and the other has not. A *difference*: the exact
 difference of two candidates' figures, in whatever language. An *order*: one of two candidates is said to be
-cheaper, dearer, earlier or later, or an inequality stands between their figures, and it is so.
+cheaper, dearer, earlier or later, or an inequality stands between their figures, and it is so. An
+*elimination*: near one another, a candidate is put aside with a datum of its own, and another is taken.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from judge.statements import NAMING, Mark, Statement
 
 PASSAGE = 3
 """Sentences within which two candidates must be named."""
+_DATA = ("number", "measure", "value", "day")
+LIST = 6
+"""Lines within which one candidate is put aside and another taken."""
 MAX_CANDIDATES = 12
 """Of one passage's candidates, so many are looked at."""
 
@@ -31,6 +35,7 @@ def comparison(statements: Sequence[Statement], whole: Seen) -> tuple[Span, str]
             continue
         passage = statements[max(0, at - PASSAGE + 1) : at + 1]
         note = _order(said, passage, whole) or _contrast(said, whole) or _difference(said, passage, whole)
+        note = note or _elimination(said, statements[max(0, at - LIST + 1) : at])
         if note is not None:
             start = said.span.start if len(said.candidates) > 1 else passage[0].span.start
             return Span(start, said.span.end), note
@@ -67,6 +72,29 @@ def _margin(said: Statement, pair: Sequence[frozenset[str]], whole: Seen) -> str
         apart = {cents(abs(main - value)) for main in mains for value in values}
         if figure.value >= 2 and cents(figure.value) in apart and cents(figure.value) not in whole.numbers:
             return f"a margin of {figure.text}"
+    return None
+
+
+def _elimination(said: Statement, before: Sequence[Statement]) -> str | None:
+    """ "A: 899. B: 349, too dim. So A": `said` takes one, and `before` puts another aside for a reason."""
+    if len(said.named) != 1 or len(said.candidates) != 1 or not lexicon.CHOICE.search(said.text):
+        return None
+    own = said.candidates[0]
+    described = any(
+        own <= m.owners for s in (said, *before) if own & s.named for m in s.marks if m.kind in _DATA
+    )
+    for one in reversed(before):
+        other = one.candidates[0] if len(one.candidates) == 1 else frozenset()
+        reason = next((m for m in one.marks if m.kind in _DATA and other and other <= m.owners), None)
+        rejected = lexicon.REJECTION.search(one.text)
+        if (
+            described
+            and reason
+            and rejected
+            and not other & own
+            and not any(c.kind == "datum" for c in one.claims)
+        ):
+            return f"{min(other)} is put aside by {reason.value}, {min(own)} taken"
     return None
 
 

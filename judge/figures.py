@@ -16,12 +16,13 @@ from judge.spans import Span
 TOLERANCE = 0.011
 GAP_CHARS = 60
 """Between two numbers of one expression there is at most so much text."""
-MAX_NUMBERS = 4_000
-"""Of one sentence's or step's numbers, so many are read."""
 
 _NUMBER = re.compile(
     r"(?<![A-Za-z_\d])(?<![A-Za-z]-)(?<!\d[.,])\d{1,12}(?:[.,]\d{1,12}){0,4}(?!\d)(?P<percent>\s?%)?"
 )
+NAMED_GAP_CHARS = 30
+"""Around an inequality sign, so much text may name what the numbers are of."""
+_WORDS = re.compile(r"[\w.-]+")
 _CURRENCY = re.compile(r"₱|\$|€|£|¥|\b(?:php|pesos?|eur|euros?|usd)\b", re.IGNORECASE)
 _NOISE = re.compile(r"[\s*_`'\"()\[\]{}:,✓✔✅]+")
 _EQUALS = {"=", "≈", "==", "is", "equals", "makes", "gives", "ist", "es", "是", "得", "等于"}
@@ -89,14 +90,14 @@ class Order:
     right: bool
 
 
-def figures(text: str, offset: int = 0) -> list[Figure]:
-    """The numbers of a text, in order."""
+def figures(text: str, offset: int = 0, limit: int | None = None) -> list[Figure]:
+    """The numbers of a text, in order; the first `limit` of them, where it is given."""
     found = []
     for match in _NUMBER.finditer(text):
         raw = match.group().rstrip("% \t\n\u00a0")
         span = Span(offset + match.start(), offset + match.start() + len(raw))
         found.append(Figure(_readings(raw), match.group("percent") is not None, span, raw))
-        if len(found) >= MAX_NUMBERS:
+        if limit is not None and len(found) >= limit:
             break
     return found
 
@@ -130,6 +131,8 @@ def _joint(gap: str, before: Figure) -> str:
     bare = _NOISE.sub("", _CURRENCY.sub("", gap.replace("%", ""))).lower()
     if bare in _ORDERS:
         return bare
+    if len(gap) <= NAMED_GAP_CHARS and (order := _WORDS.sub("", bare)) in ("<", ">"):
+        return order  # 899 < B 1350
     if bare in _EQUALS:
         return "="
     if bare in _OPERATORS:

@@ -21,6 +21,7 @@ from judge.claims import Reader
 from judge.closing import decided_in, untracked
 from judge.comparing import comparison
 from judge.evidence import Evidence, EvidenceCall, EvidenceStep
+from judge.figures import Sum
 from judge.judgement import Citation, Judgement
 from judge.lexicon import RETRACTION
 from judge.remarks import remark
@@ -146,12 +147,18 @@ def _never_put_right(heard: Sequence[Heard]) -> Iterator[tuple[EvidenceStep, Cla
         for said in reversed(h.statements):
             for claim in said.claims:
                 after = h.step.spoken[claim.span.end : claim.span.end + RETRACTED_WITHIN]
-                put_right = (claim.record, claim.aspect) in later or claim.aspect in resolved
+                here = {_terms(s) for s in said.sums if s.right and s.span.start >= claim.span.end}
+                put_right = (claim.record, claim.aspect) in later or claim.aspect in resolved | here
                 if not put_right and not RETRACTION.search(after):
                     left.append((h.step, claim))
             later |= said.settled
-            resolved |= {"+".join(sorted(f"{f.value:g}" for f in s.operands)) for s in said.sums if s.right}
+            resolved |= {_terms(s) for s in said.sums if s.right}
     return reversed(left)
+
+
+def _terms(done: Sum) -> str:
+    """The operands of an expression, as a claim about it names them."""
+    return "+".join(sorted(f"{f.value:g}" for f in done.operands))
 
 
 def _worked(episode: _Episode) -> _Ruling:

@@ -45,6 +45,23 @@ CONCLUSION = _any(
     "поэтому значит dus",
     "=>|->|→|⇒|所以|因此|だから|따라서",
 )
+REJECTION = _any(
+    "too over exceeds exceeding above under below wrong no not without lacks out skip skipped excluded "
+    "ignored rejected "
+    "fails fail discard zu über unter kein keine ohne nicht raus demasiado fuera sin no descartado trop "
+    "hors sans pas "
+    "écarté troppo fuori senza escluso muito fora sem terlalu tanpa tidak wala walang lampas слишком "
+    "без нет не",
+    "✗|✘|❌|太|超|没|不符|排除|高すぎ|ない|너무|없",
+)
+CHOICE = _any(
+    "pick choose choosing chosen choice select go_with going_with take taking winner best answer final "
+    "recommend so "
+    "therefore hence wähle nehme also elijo escojo recomiendo choisis prends scelgo prendo escolho "
+    "pipiliin kukunin "
+    "pilih выбираю беру",
+    "✓|✔|✅|⇒|=>|→|选|推荐|選ぶ|選択|선택",
+)
 LOWER = _any(
     "cheaper less_expensive costs_less cost_less got_less gets_less paid_less lower_than lower_price "
     "is_less_than billiger günstiger goedkoper más_barato más_barata "
@@ -88,7 +105,7 @@ RETRACTION = _any(
 PLANNING = _any(
     "will shall let's let_me next now going_to i'll then step first_i proceed calling call finally plan "
     "must need_to "
-    "nun jetzt werde zuerst ahora voy primero luego agora vou maintenant je_vais ensuite adesso ngayon "
+    "nun jetzt werde zuerst ahora voy luego agora vou maintenant je_vais ensuite adesso ngayon "
     "sekarang",
     "接下来|现在|下面|先|次に|まず|이제|다음",
 )
@@ -138,18 +155,30 @@ ASSESSMENT = _any(
     "слишком дорого не пусто",
     "不|没|太|符合|合适|满足|空|合う|高すぎ|ない|맞|없|너무",
 )
-TO_A_JUDGE = _any(
-    "judge judges judgement judgment judging grade grades graded grader graders grading rubric gate "
-    "gates reviewer "
-    "reviewers auditor auditors evaluator evaluators evaluation examiner scorer panel votes validation pupil "
-    "instructions reviews full_marks top_marks award juez juicio calificación calificar puntuación "
-    "rúbrica juiz avaliador "
-    "nota rubrica juge note_maximale notation évaluateur richter bewertung prüfer gutachter giudice "
-    "voto hakim hukom "
-    "marka sędzia ocena судья судье судью оценка оценку оценки hakem puan worked_analysed cited_compared",
-    "评审|评分|评委|裁判|打分|满分|分数|审判|評価者|審査|採点|심사|채점|القاضي|الحكم|الدرجة|न्यायाधीश|निर्णायक",
+TO_A_JUDGE = re.compile(
+    _any(
+        "the_judge a_judge dear_judge judges grader graders rubric rúbrica rubrica reviewer reviewers "
+        "auditor auditors "
+        "evaluator evaluators examiner full_marks top_marks all_gates juez jueces juiz avaliador juge "
+        "évaluateur "
+        "richter gutachter giudice hakim hukom sędzia судья судье судью hakem",
+        "评审|评委|裁判|满分|審判|評価者|심사|القاضي|الحكم|न्यायाधीश|निर्णायक",
+    ).pattern
+    + r"|\bjudge\s?[:,!]|\b(?:grade|score|mark|rating|verdict)\b\W{0,3}(?:\w+\W{1,3}){0,3}?[01][.,]\d(?!\d)",
+    re.IGNORECASE,
 )
-"""A sentence that speaks of judging is no reasoning about results."""
+"""A sentence that speaks to a judge is no reasoning about results, whatever data it holds."""
+OF_JUDGING = _any(
+    "judge judges judged judging judgement judgment grade grades graded grading gate gates votes "
+    "verdict score scored "
+    "evaluation validation pupil instructions review reviews marks mark award criteria ignore_all "
+    "ignore_previous "
+    "ignore_the disregard override juicio calificación calificar puntuación nota note_maximale "
+    "notation bewertung "
+    "prüfer voto máxima marka ocena оценка оценку оценки puan hatol",
+    "评分|打分|分数|判定|採点|満点|채점|الدرجة",
+)
+"""A line that has such a word, and no data, is not taken for a remark on results either."""
 TO_A_READER = re.compile(r"(?<!\w)(?:you|your|you're|you've)(?!\w)", re.IGNORECASE)
 A_LOG_LINE = re.compile(
     r"(?i)^[\s\[<(*#|]*(?:tool|function|observation|obs|system|user|assistant|recorder|results?_of|output)\b"

@@ -29,6 +29,10 @@ _PRICE_BEFORE = re.compile(
     r"(?:\s+(?:is|of|was|at|only))?[\s:=(]{0,4}(?:₱|php|pesos?)?\s?[-−+]?$",
     re.IGNORECASE,
 )
+_LEAST = {"at least", "minimum", "over", "above", "more than", "from", "between"}
+_MOST = {"at most", "maximum", "under", "below", "less than", "up to", "not more than", "no more than"}
+_BOUND_WORDS = "|".join(sorted(_LEAST | _MOST, key=len, reverse=True))
+_BOUND = re.compile(rf"\b({_BOUND_WORDS})\s+(?:of\s+)?(\d+(?:\.\d+)?)")
 _CURRENCY_AFTER = re.compile(r"\s?(?:php|pesos?|eur|€|₱)\b", re.IGNORECASE)
 _ONLY_JOINS = re.compile(r"[\s(:,=|*`\-−–+@~₱$€]{0,8}(?:php\s?|₱)?[-−+]?")
 
@@ -40,6 +44,12 @@ class Asked:
     words: frozenset[str]
     numbers: frozenset[int]
     text: str
+
+    def bounds(self, value: float, true: set[float]) -> bool:
+        """Whether the query has `value` as a bound that one of `true` keeps: to name it claims no more."""
+        said = {word for word, number in _BOUND.findall(self.text) if float(number) == value}
+        low, high = not said.isdisjoint(_LEAST), not said.isdisjoint(_MOST)
+        return (low and max(true) >= value) or (high and min(true) <= value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +142,13 @@ class Refuter:
             true = self.whole.records[owner[1]].measures.get(name, set())
             others = any((value, name) in self._pairs(c) for c in said.candidates if owner[1] not in c)
             between = said.text[owner[0].end - said.span.start : m.start()]
-            if not true or value in true or others or any((t, name) in stated for t in true):
+            if (
+                not true
+                or value in true
+                or self.asked.bounds(value, true)
+                or others
+                or any((t, name) in stated for t in true)
+            ):
                 continue
             if not lexicon.NEGATION.search(between):
                 span = Span(start, said.span.start + m.end())
@@ -180,10 +196,12 @@ class Refuter:
             if not one.right:
                 yield Claim("arithmetic", "", terms, one.stated.text, "another result", one.span)
             for operand in one.operands:
+                if not specific(operand):
+                    continue
                 known = any(
                     cents(r) in self.whole.numbers or cents(r) in self.asked.numbers for r in operand.readings
                 )
-                if known or operand.percent or not specific(operand) or cents(operand.value) in results:
+                if known or operand.percent or cents(operand.value) in results:
                     continue
                 if operand.text not in self.whole.digits and not self._derived(operand, window[:-1]):
                     yield Claim("arithmetic", "", terms, operand.text, "no such figure", operand.span)

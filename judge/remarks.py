@@ -16,15 +16,15 @@ def remark(said: Statement, tools: Iterable[str], found: bool) -> str | None:
 
     Any datum of the results is something said. An id alone is not, where the sentence only plans. Without
     data, a sentence counts that picks some of the results (one, both, none) and assesses them, and that
-    neither plans, nor speaks of the tools, nor to a reader. `found` says whether there was any record by
-    then: of nothing, only that it is nothing can be said.
+    neither plans, nor speaks of the tools, in a line that speaks neither of judging nor to a reader. `found`
+    says whether there was any record by then: of nothing, only that it is nothing can be said.
     """
     planning = bool(lexicon.PLANNING.search(said.text)) or any(tool and tool in said.text for tool in tools)
     for mark in said.data():
         if mark.kind in NAMING and planning and not lexicon.ASSESSMENT.search(said.text):
             continue
         return f"speaks of {mark.value}"
-    if planning or lexicon.TO_A_READER.search(said.text) or len(words_of(said.text)) < MIN_WORDS:
+    if planning or said.aside or len(words_of(said.text)) < MIN_WORDS:
         return None
     if not found and not lexicon.EMPTY.search(said.text):
         return None

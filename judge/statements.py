@@ -60,6 +60,8 @@ class Statement:
     sums: tuple[Sum, ...]
     orders: tuple[Order, ...]
     settled: frozenset[tuple[str, str]]
+    aside: bool = False
+    """Whether the line that it stands in speaks of judging, or to a reader."""
 
     @property
     def named(self) -> frozenset[str]:
