@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import UUID
 
-from sqlalchemy import BigInteger, ColumnElement, any_, delete, func, insert, literal, or_, select
+from sqlalchemy import BigInteger, ColumnElement, any_, delete, func, insert, literal, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncSession
 
@@ -39,19 +39,24 @@ async def like(
     session: AsyncSession, own: frozenset[int], *, hotkey: str, rules: SimilarityRules
 ) -> list[Like[UUID]]:
     """Other hotkeys' submissions that share enough to matter to `similarity.copied`, the refused left out."""
-    shared = func.count()
-    smaller = func.least(Submission.fingerprint_count, len(own))
-    rows = await session.execute(
-        select(Submission.id, Submission.fingerprint_count, func.array_agg(Fingerprint.hash))
-        .join(Submission, Submission.id == Fingerprint.submission_id)
+    least = min(rules.threshold * rules.own_fingerprints, rules.merged_share * len(own))
+    # The index is meant, whatever the planner makes of the statistics of a table that has just grown.
+    await session.execute(select(func.set_config("enable_seqscan", "off", True)))
+    shared = await session.execute(
+        select(Fingerprint.submission_id, func.array_agg(Fingerprint.hash))
         .where(Fingerprint.hash == any_(_bigints(sorted(own))))
-        .where(Submission.hotkey != hotkey, Submission.state != "refused")
+        .group_by(Fingerprint.submission_id)
+        .having(func.count() >= least)
+    )
+    hashes = {id: frozenset(found) for id, found in shared}
+    await session.execute(select(func.set_config("enable_seqscan", "on", True)))
+    others = await session.execute(
+        select(Submission.id, Submission.fingerprint_count)
+        .where(Submission.id.in_(hashes), Submission.hotkey != hotkey, Submission.state != "refused")
         .where(Submission.fingerprint_scheme == baselines.scheme(rules))
-        .group_by(Submission.id)
-        .having(or_(shared >= rules.threshold * smaller, shared >= rules.merged_share * len(own)))
         .order_by(Submission.id)
     )
-    return [Like(id, count or 0, frozenset(hashes)) for id, count, hashes in rows]
+    return [Like(id, count or 0, hashes[id]) for id, count in others]
 
 
 async def unindexed(session: AsyncSession, rules: SimilarityRules, limit: int) -> Sequence[Submission]:

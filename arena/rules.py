@@ -116,8 +116,9 @@ class SimilarityRules(_Section):
     """Tokens that a fingerprint is taken over: what is shorter in common does not count."""
     window: Count = 8
     """Of so many fingerprints in a row one is kept: `k + window - 1` tokens in common are always found."""
-    threshold: Annotated[float, Field(gt=0.0, le=1.0)] = 0.8
-    """Share of the fingerprints of either source, baselines left out, from which on it is a copy."""
+    threshold: Annotated[float, Field(gt=0.0, le=1.0)] = 0.6
+    """Share of the fingerprints of either source, baselines left out, from which on it is a copy. Between
+    honest sources it is under 0.3, and between a source and a copy of it hardly ever under 0.7."""
     own_fingerprints: Count = 16
     """With fewer than these of its own, a source says too little to be compared: some 70 tokens."""
     merged_from: Count = 3

@@ -24,6 +24,7 @@ COMMANDS = {
     "problems": ("problems", None, "Problems and their outcome rules."),
     "traces": ("traces", None, "The store of judged traces."),
     "race": ("race", None, "Races, and whether they follow from the record."),
+    "submissions": ("submissions", None, "What becomes of what miners send."),
     "judge": ("judge", None, "Measure judges, and judge stored traces."),
     "distill": ("distill", None, "From stored traces to a trained model."),
     "demo": ("demo", "run", "The whole loop on this machine."),

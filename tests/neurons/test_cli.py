@@ -40,6 +40,7 @@ COMMANDS = (
     ("problems", "score"),
     ("traces", "export"),
     ("traces", "rejudge"),
+    ("submissions", "calibrate"),
     ("judge", "calibrate"),
     ("judge", "worker"),
     ("distill", "run"),

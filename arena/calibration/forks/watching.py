@@ -1,0 +1,63 @@
+"""The public model-driven agent, which tells a model that goes in circles."""
+
+import json
+from typing import Any
+
+from agent_kit import Llm, Problem, ToolError, Tools  # type: ignore[import-not-found]
+
+MODEL = "default"
+MAX_TURNS = 32
+MAX_NUDGES = 2
+
+SYSTEM = """You are a careful shopper. Fulfil the request with the tools.
+Search with the words that matter, and with the price, service and shop_id filters where they help. View the
+closest candidates: titles do not tell everything. Compare at least two by what the results say. Before you
+answer, check every constraint again and redo the sums. Recommend once, ids in the order asked for, then
+terminate.
+"""
+NUDGE = "Please go on with a tool call. When you have recommended, call terminate."
+
+
+def solve(problem: Problem, tools: Tools, llm: Llm) -> None:
+    messages: list[dict[str, Any]] = [
+        {"role": "system", "content": SYSTEM},
+        {"role": "user", "content": problem.query},
+    ]
+    nudges = 0
+    seen: dict[str, int] = {}
+    for _ in range(MAX_TURNS):
+        message = llm.chat(messages, tools=tools.specs, model=MODEL)
+        messages.append(message)
+        calls = message.get("tool_calls") or []
+        for call in calls:
+            messages.append(watched(seen, tools, call))
+            if call["function"]["name"] == "terminate":
+                return
+        if not calls:
+            if nudges == MAX_NUDGES:
+                return
+            nudges += 1
+            messages.append({"role": "user", "content": NUDGE})
+
+
+def carry_out(tools: Tools, call: dict[str, Any]) -> dict[str, Any]:
+    """The tool message that answers a call of the model, be it a result or a refusal to learn from."""
+    function = call["function"]
+    try:
+        content = tools.call(function["name"], function["arguments"])
+    except ToolError as error:
+        content = {"error": str(error)}
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    return {"role": "tool", "tool_call_id": call["id"], "content": text}
+
+
+def watched(seen: dict[str, int], tools: Tools, call: dict[str, Any]) -> dict[str, Any]:
+    """Carry a call out unless the very same was made twice before; then say so in its place."""
+    key = call["function"]["name"] + json.dumps(call["function"]["arguments"], sort_keys=True)
+    seen[key] = seen.get(key, 0) + 1
+    if seen[key] <= 2:
+        return carry_out(tools, call)
+    least = min(seen.values())
+    rare = [k.partition("{")[0] for k, n in seen.items() if n == least]
+    told = f"You have asked this {seen[key]} times. Rarely used so far: {', '.join(sorted(set(rare)))}."
+    return {"role": "tool", "tool_call_id": call["id"], "content": told}
