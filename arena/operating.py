@@ -16,7 +16,13 @@ from storage.judgements import storable
 from storage.judging import Scope, lacking, reopen
 from storage.tables import AuditEntry, Race
 
-ACTIONS = ("pause", "resume", "void", "rejudge")
+SUMMARIES = {
+    "pause": "Stop a race for a while",
+    "resume": "Let a paused race go on",
+    "void": "End a race without a result",
+    "rejudge": "Ask a race's judge anew about what it left unanswered",
+}
+"""What an operator may do."""
 
 
 class RaceOver(Exception):
@@ -26,7 +32,7 @@ class RaceOver(Exception):
 async def operate(
     session: AsyncSession, race_id: UUID, action: str, *, operator: str, reason: str, now: datetime
 ) -> AuditEntry:
-    """Do one of `ACTIONS` to a race, and return its row in the audit log.
+    """Do one of `SUMMARIES` to a race, and return its row in the audit log.
 
     - `pause`: no episode is handed out any more, and the race stays in its state; what is being played is
       kept when it is done. `resume` undoes it.
@@ -70,4 +76,4 @@ async def _done(session: AsyncSession, race: Race, action: str, reason: str, now
             await reopen(session, judge=race.judge, rubric=race.rubric, scope=waiting)
             return {"unanswered": unanswered}
         case _:
-            raise ValueError(f"an operator can {', '.join(ACTIONS)}, not {action!r}")
+            raise ValueError(f"an operator can {', '.join(SUMMARIES)}, not {action!r}")

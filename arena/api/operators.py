@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fastapi import APIRouter, Request
 from pydantic import ValidationError
 from sqlalchemy import select
@@ -12,7 +10,7 @@ from arena.api.pages import Cursor, Limit, Page, page, place
 from arena.api.problem_details import ApiError, responses
 from arena.api.schemas import AuditAnswer, Reason
 from arena.api.service import NOT_MODIFIED, SIGNED, Service, numbered_race, signature
-from arena.operating import RaceOver, operate
+from arena.operating import SUMMARIES, RaceOver, operate
 from storage.tables import AuditEntry, Race
 
 _BODY_BYTES = 4096
@@ -28,34 +26,22 @@ def routes(service: Service) -> APIRouter:
     """The routes of operators, and the audit log."""
     router = APIRouter(tags=["operators"])
 
-    @router.post(
-        "/v1/races/{number}/{action}",
-        dependencies=[signature],
-        openapi_extra=_REASON,
-        responses=responses(*SIGNED, "not_operator", "not_found", "race_over"),
-    )
-    async def act(
-        request: Request, number: int, action: Literal["pause", "resume", "void", "rejudge"]
-    ) -> AuditAnswer:
-        """Pause or resume a race, end it without a result, or ask its judge anew about what it left
-        unanswered. Signed by an operator; anybody can read in the audit log that it was done, and why.
-        """
-        hotkey, body = await service.caller(request, body_limit=_BODY_BYTES)
-        if hotkey not in service.operators:
-            raise ApiError("not_operator", "only hotkeys that this validator names as operators may do it")
-        try:
-            reason = Reason.model_validate_json(body).reason
-        except ValidationError as error:
-            raise ApiError("bad_request", f"body: {error.errors()[0]['msg']}") from error
-        async with service.database.session() as session:
-            race = await numbered_race(session, number)
-            try:
-                entry = await operate(
-                    session, race.id, action, operator=hotkey, reason=reason, now=service.clock()
-                )
-            except RaceOver as error:
-                raise ApiError("race_over", str(error)) from error
-            return _shown(entry, number)
+    def offer(action: str, summary: str) -> None:
+        # A route for each: one with the action as a parameter would take what is meant for other addresses.
+        @router.post(
+            f"/v1/races/{{number}}/{action}",
+            name=action,
+            summary=summary,
+            dependencies=[signature],
+            openapi_extra=_REASON,
+            responses=responses(*SIGNED, "not_operator", "not_found", "race_over"),
+        )
+        async def act(request: Request, number: int) -> AuditAnswer:
+            """Signed by an operator. Anybody can read in the audit log that it was done, and why."""
+            return await _act(service, request, number, action)
+
+    for action, summary in SUMMARIES.items():
+        offer(action, summary)
 
     @router.get("/v1/audit", responses=responses() | NOT_MODIFIED)
     async def audit(cursor: Cursor = None, limit: Limit = 20) -> Page[AuditAnswer]:
@@ -69,6 +55,25 @@ def routes(service: Service) -> APIRouter:
         return page(rows, limit, lambda row: _shown(*row), lambda row: (row[0].id,))
 
     return router
+
+
+async def _act(service: Service, request: Request, number: int, action: str) -> AuditAnswer:
+    hotkey, body = await service.caller(request, body_limit=_BODY_BYTES)
+    if hotkey not in service.operators:
+        raise ApiError("not_operator", "only hotkeys that this validator names as operators may do it")
+    try:
+        reason = Reason.model_validate_json(body).reason
+    except ValidationError as error:
+        raise ApiError("bad_request", f"body: {error.errors()[0]['msg']}") from error
+    async with service.database.session() as session:
+        race = await numbered_race(session, number)
+        try:
+            entry = await operate(
+                session, race.id, action, operator=hotkey, reason=reason, now=service.clock()
+            )
+        except RaceOver as error:
+            raise ApiError("race_over", str(error)) from error
+        return _shown(entry, number)
 
 
 def _shown(entry: AuditEntry, race: int | None) -> AuditAnswer:

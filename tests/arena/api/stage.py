@@ -113,7 +113,7 @@ async def listed(client: httpx.AsyncClient, address: str, auth: httpx.Auth | Non
     cursor: str | None = None
     for _ in range(100):
         params = {"limit": "2"} | ({} if cursor is None else {"cursor": cursor})
-        answer = await client.get(address, params=params, auth=auth)
+        answer = await client.get(httpx.URL(address).copy_merge_params(params), auth=auth)
         assert answer.status_code == 200, answer.text
         page = answer.json()
         found += page["items"]
