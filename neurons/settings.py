@@ -102,6 +102,8 @@ class ApiSettings(_Section):
 
     host: str = "127.0.0.1"
     port: int = Field(default=8080, ge=0, le=65535)
+    operators: tuple[str, ...] = ()
+    """Hotkeys (SS58) that may pause, void and re-judge races, in requests that they sign."""
 
 
 class ProblemSettings(_Section):

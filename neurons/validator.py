@@ -71,6 +71,8 @@ class Parts:
     slots: int
     first_slot: int = 0
     judge: Judge = field(default_factory=GroundedJudge)
+    operators: tuple[str, ...] = ()
+    """Hotkeys that may pause, void and re-judge races."""
 
 
 class Validator:
@@ -114,6 +116,7 @@ class Validator:
             registered=registered,
             commitment=commitment,
             clock=self._clock,
+            operators=self._parts.operators,
         )
 
     @contextlib.asynccontextmanager

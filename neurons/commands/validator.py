@@ -138,6 +138,7 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 chain=chain,
                 wallet=wallet,
                 judge=await stack.enter_async_context(chosen_judge(chosen, database)),
+                operators=chosen.api.operators,
                 socket_root=stack.enter_context(socket_root()),
                 slots=chosen.sandbox.slots,
                 first_slot=stack.enter_context(claimed_slots(chosen.sandbox.slots)),

@@ -15,6 +15,7 @@ from neurons.settings import Settings, SettingsError, default_data_dir, load
 SAMPLES = {
     "model.base_url": "http://provider/v1",
     "model.api_key": "sk-1",
+    "api.operators": '["5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty"]',
     "model.models": '["m"]',
     "judge.models": '[{"base_url": "http://j/v1", "model": "m", "prompt_price": 1, "completion_price": 2}]',
     "judge.k": "1",

@@ -6,6 +6,7 @@ Whatever must stay hidden has one of the words below in it, so that a test can l
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 from bittensor.keyfiles import Keypair
@@ -164,7 +165,14 @@ def hushed_events(episode_id: UUID, name: str, problem_id: str) -> tuple[Event, 
         "usage": {"prompt_tokens": 10, "completion_tokens": 5},
         "emitted": [{"id": "c0", "name": "find_product", "arguments": arguments}],
     }
-    call = {"call_id": "1", "model": "m", "messages": [ask], "tools": None, "params": {}, "streamed": False}
+    call: dict[str, Any] = {
+        "call_id": "1",
+        "model": "m",
+        "messages": [ask],
+        "tools": None,
+        "params": {},
+        "streamed": False,
+    }
     log.append("model_call", call | {"elapsed_ms": 1, "response": reply}, at_ms=1)
     use = {"name": "find_product", "arguments": arguments, "canonical": arguments, "content": [HUSH]}
     log.append("tool_call", use | {"error": None, "repairs": [], "elapsed_ms": 1}, at_ms=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -126,5 +126,5 @@ async def listed(client: httpx.AsyncClient, address: str, auth: httpx.Auth | Non
 def endpoints(app: FastAPI) -> set[tuple[str, str]]:
     """Method and path of everything that the application answers, documented or not."""
     # Newer versions of FastAPI keep the routes of an included router apart.
-    routes = getattr(routing, "iter_route_contexts", iter)(app.routes)
+    routes: Iterable[Any] = getattr(routing, "iter_route_contexts", iter)(app.routes)
     return {(method, route.path) for route in routes for method in route.methods - {"HEAD"}}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
@@ -121,7 +121,7 @@ async def test_a_forged_signature_uses_up_nothing_of_the_hotkeys(database: Datab
 async def test_a_body_where_none_belongs_is_refused(
     database: Database, clock: Clock, announced: bool
 ) -> None:
-    async def pieces() -> object:  # sent in pieces, its size is not announced
+    async def pieces() -> AsyncIterator[bytes]:  # sent in pieces, its size is not announced
         yield b"x" * 100
 
     auth = Signed(MINER, clock)

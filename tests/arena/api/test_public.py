@@ -80,9 +80,7 @@ async def test_results_are_the_settlements_and_say_in_one_word_what_was_left_out
         clock.move(hours=RACED.embargo_h)
         whole = (await client.get("/v1/races/1")).json()["settlement"]
     by_agent = {agent["agent"]: agent["by_problem"] for agent in settlement["agents"]}
-    assert [(r["left_out"], r["scores"]) for r in results if not r["counted"]] == [
-        ("the agent was never started", {})
-    ]
+    assert [(r["left_out"], r["scores"]) for r in results if not r["counted"]] == [("unscored", {})]
     for result in results:
         if result["counted"]:
             assert result["scores"] == {
