@@ -187,9 +187,16 @@ def episode_seed(race_number: int, phase: str, problem_id: str, repeat: int) -> 
 
 
 async def reigning(session: AsyncSession) -> UUID | None:
-    """Who holds the top now: the last race's promotion, if there ever was one."""
+    """Who holds the top now: the last race's promotion, if there ever was one. Who was superseded as a copy
+    since holds nothing.
+    """
     return await session.scalar(
-        select(Reign.submission_id).join(Race, Race.id == Reign.race_id).order_by(Race.number.desc()).limit(1)
+        select(Reign.submission_id)
+        .join(Race, Race.id == Reign.race_id)
+        .join(Submission, Submission.id == Reign.submission_id)
+        .where(Submission.state != "refused")
+        .order_by(Race.number.desc())
+        .limit(1)
     )
 
 

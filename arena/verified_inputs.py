@@ -8,10 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import aliased
 
 from arena.draws import draw_among
 from arena.entries import QUALIFYING, RACE, qualified, qualifying_scores
@@ -91,6 +93,7 @@ async def champion(session: AsyncSession, race: Race) -> Step:
     wrong: list[str] = []
     reigns = {r.race_id: r for r in await session.scalars(select(Reign))}
     before = await session.scalars(select(Race).where(Race.number <= race.number).order_by(Race.number))
+    superseded = await _superseded_by(session, race.opened_at)
     champion: UUID | None = None
     for earlier in before:
         if earlier.number == race.number and champion is not None and race.champion_id != champion:
@@ -102,8 +105,19 @@ async def champion(session: AsyncSession, race: Race) -> Step:
             wrong.append(f"race {earlier.number} crowned {crowned}, and stored is another reign")
         if reign is not None and reign.began_at != earlier.boundary_at:
             wrong.append(f"the reign of race {earlier.number} is not stored as begun at its boundary")
-        champion = crowned or champion
+        champion = champion if crowned is None or crowned in superseded else crowned
     return compared("champion", wrong)
+
+
+async def _superseded_by(session: AsyncSession, when: datetime) -> set[UUID]:
+    """The submissions that an older claim to the like source had put out by then."""
+    original = aliased(Submission)
+    found = await session.scalars(
+        select(Submission.id)
+        .join(original, original.id == Submission.superseded_by)
+        .where(original.submitted_at <= when)
+    )
+    return set(found)
 
 
 async def exposure(session: AsyncSession, race: Race, problems: Problems) -> Step:

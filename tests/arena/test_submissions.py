@@ -12,6 +12,7 @@ from sqlalchemy import func, select
 
 from arena import samples
 from arena.entries import candidates
+from arena.race_records import reigning
 from arena.rules import Rules
 from arena.screening import (
     BadName,
@@ -26,8 +27,9 @@ from arena.screening import (
     TooSimilar,
 )
 from arena.submissions import Accepted, Submissions
+from arena.verified_inputs import champion as verified_champion
 from storage.database import Database
-from storage.tables import Entrant, Fingerprint, Race, Submission
+from storage.tables import Entrant, Fingerprint, Race, Reign, Submission
 from tests.arena.stores import NOW, Clock, add_episodes, add_submission
 
 RULES = Rules()
@@ -246,6 +248,32 @@ async def test_a_superseded_copy_enters_no_further_race_but_stays_in_the_one_it_
         allowed = [s.id for s in await candidates(session, [late.submission_id, early.submission_id])]
         assert allowed == [early.submission_id]
         assert await session.get(Entrant, (race_id, late.submission_id)) is not None
+
+
+async def test_a_champion_that_is_superseded_holds_the_top_of_no_further_race(database: Database) -> None:
+    submissions = desk(database, Clock())
+    before = await send(submissions, GOOD, "before")
+    copy = await send(submissions, COPY, "late", block=101)
+    first_id = await add_episodes(database)
+    async with database.session() as session:
+        first = await session.get_one(Race, first_id)
+        first.state, first.boundary_at, first.settled_at = "settled", NOW, NOW
+        kept = {
+            c.name: getattr(first, c.name) for c in Race.__table__.columns if c.name not in ("id", "number")
+        }
+        second, third = Race(number=2, **kept), Race(number=3, **kept)
+        session.add_all([second, third])
+        await session.flush()
+        for race, crowned in ((first, before), (second, copy)):
+            race.settlement = {"promotion": {"promoted": True, "champion": str(crowned.submission_id)}}
+            session.add(Reign(race_id=race.id, submission_id=crowned.submission_id, began_at=NOW))
+        assert await reigning(session) == copy.submission_id
+    await send(submissions, AGENT, "early", block=100)
+    async with database.session() as session:
+        third = await session.get_one(Race, third.id)
+        third.champion_id = await reigning(session)
+        assert third.champion_id == before.submission_id
+        assert (await verified_champion(session, third)).status == "same"
 
 
 async def test_a_superseded_copy_waits_its_cooldown_out_even_if_its_race_was_void(
