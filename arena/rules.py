@@ -236,8 +236,8 @@ class Rules(_Section):
     """Whether a source must be committed to on chain before it is sent: the proof of who had it first."""
     similarity: SimilarityRules = SimilarityRules()
     literals: LiteralRules = LiteralRules()
-    screening_cpu_s: Count = 5
-    """CPU time for parsing a source."""
+    screening_cpu_s: Count = 10
+    """CPU time for reading a source: ordinary code of the largest size takes 2 to 3 s."""
     screening_wall_s: Seconds = 30.0
     screening_memory_bytes: Count = 512 << 20
     requests: RequestRules = RequestRules()

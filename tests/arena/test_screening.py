@@ -68,13 +68,24 @@ async def test_an_honest_agent_passes() -> None:
         (b"(" * 100_000, DoesNotParse),
         (b"-" * 200_000 + b"1", DoesNotParse),
         (b"x = " + b"a." * 100_000 + b"b", DoesNotParse),
+        (b"x = a" + b"+ 1" * 60_000, DoesNotParse),
+        (b"x = " + b"lambda:" * 30_000 + b"1", DoesNotParse),
+        (b"x = [" + b"1," * 120_000 + b"]", Prohibited),
         (b"import marshal\n", Prohibited),
     ],
-    ids=["large", "utf8", "syntax", "nul", "parentheses", "unary", "attributes", "prohibited"],
+    ids=(
+        *("large", "utf8", "syntax", "nul", "parentheses", "unary", "attributes", "sum", "lambdas", "table"),
+        "prohibited",
+    ),
 )
 async def test_a_bad_file_is_refused_with_its_reason(source: bytes, error: type[Exception]) -> None:
     with pytest.raises(error):
         await screen(source, RULES)
+
+
+async def test_a_long_chain_of_cases_is_no_fault() -> None:
+    chain = "if f(0): g(1)\n" + "".join(f"elif f({n}): g(h, {n})\n" for n in range(400))
+    assert await screen(chain.encode(), RULES)
 
 
 async def test_a_parse_that_needs_too_much_memory_is_the_files_fault() -> None:
