@@ -91,7 +91,6 @@ def responses(*codes: str) -> dict[int | str, dict[str, Any]]:
 def _documented(codes: list[str]) -> dict[str, Any]:
     shown = {
         "description": "; ".join(f"`{code}`: {TITLES[code][1]}" for code in codes),
-        "model": Details,
         "content": {
             MEDIA_TYPE: {
                 "schema": {"$ref": "#/components/schemas/Details"},
@@ -113,7 +112,16 @@ def _documented(codes: list[str]) -> dict[str, Any]:
 
 
 def install(app: FastAPI) -> None:
-    """Answer every error of this application with problem details."""
+    """Answer every error of this application with problem details, and describe what they look like."""
+    described = app.openapi
+
+    def with_details() -> dict[str, Any]:
+        found = described()
+        # Given as a route's `model` it would be described as application/json too.
+        found.setdefault("components", {}).setdefault("schemas", {})["Details"] = Details.model_json_schema()
+        return found
+
+    app.openapi = with_details  # type: ignore[method-assign]
 
     @app.exception_handler(ApiError)
     async def _api_error(_: Request, error: ApiError) -> JSONResponse:

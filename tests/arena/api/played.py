@@ -31,8 +31,12 @@ ANSWER = "theanswer"
 
 
 def hushed_source(name: str) -> bytes:
-    """A source that no two agents have in common."""
-    return f"def agent(problem):\n    plan_{name} = '{HUSH} {name}'\n    return plan_{name}\n".encode()
+    """A source that no two agents have in common, and long enough for copies of it to be found."""
+    steps = "".join(
+        f"    if problem.get('{HUSH} {name} {i}', {i}) > {i * i}:\n        plan = [plan, {i}, '{HUSH}']\n"
+        for i in range(12)
+    )
+    return f"def agent(problem):\n    plan = '{HUSH} {name}'\n{steps}    return plan\n".encode()
 
 
 def query_of(problem_id: str) -> str:

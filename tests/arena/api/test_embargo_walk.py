@@ -236,17 +236,21 @@ async def _racing(played: Played, settled: Race) -> Race:
 async def _asked_with_bodies(walk: Walk, played: Played) -> None:
     """Whoever sends what is like a hidden source, or is refused, learns nothing of what others sent."""
     found: dict[str, str] = {}
+    played.clock.move(hours=13)  # so that nobody is cooling down, and the embargo goes on
     async with asking(walk.app) as client:
-        for name, body in (
-            ("same", hushed_source("good")),
-            ("like", hushed_source("good") + b"\nx = 1\n"),
-            ("broken", b"def ("),
+        for keypair, code, body in (
+            (OTHER, "duplicate", hushed_source("good")),
+            (MINER, "too_similar", hushed_source("champ") + b"\nx = 1\n"),
+            (OTHER, "cooling_down", b"def ("),
         ):
-            headers = {"X-Agent-Name": name}
             answer = await client.post(
-                "/v1/submissions", content=body, auth=Signed(OTHER, played.clock), headers=headers
+                "/v1/submissions",
+                content=body,
+                auth=Signed(keypair, played.clock),
+                headers={"X-Agent-Name": code},
             )
-            found[name] = answer.text
+            assert answer.json()["code"] == code, answer.text
+            found[code] = answer.text
         for action in ACTIONS:
             answer = await client.post(
                 f"/v1/races/3/{action}", json={"reason": "test"}, auth=Signed(OPERATOR, played.clock)
