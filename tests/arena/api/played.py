@@ -32,9 +32,12 @@ ANSWER = "theanswer"
 
 def hushed_source(name: str) -> bytes:
     """A source that no two agents have in common, and long enough for copies of it to be found."""
+    signs = "+-*/%&|^"
     steps = "".join(
-        f"    if problem.get('{HUSH} {name} {i}', {i}) > {i * i}:\n        plan = [plan, {i}, '{HUSH}']\n"
-        for i in range(12)
+        f"    plan = [plan, '{HUSH} {name} {i}'"
+        + "".join(f" {signs[(7 * i + 3 * j * j + i * j) % 8]} problem" for j in range(8))
+        + "]\n"
+        for i in range(24)
     )
     return f"def agent(problem):\n    plan = '{HUSH} {name}'\n{steps}    return plan\n".encode()
 

@@ -148,7 +148,7 @@ schema = schemathesis.openapi.from_dict(api(cast(Database, None), lambda: dateti
 
 @schema.parametrize()
 @settings(
-    max_examples=12,
+    max_examples=8,
     derandomize=True,
     database=None,
     deadline=None,
