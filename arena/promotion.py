@@ -171,18 +171,27 @@ def sign_flip(
     differing = differing[differing != 0]
     observed = int(differing.sum())
     if len(differing) <= exact_up_to:
-        sums = np.zeros(1, dtype=np.int64)
-        for gain in differing:
-            sums = np.concatenate((sums + gain, sums - gain))
-        return SignFlip(int(np.count_nonzero(sums >= observed)) / len(sums), len(sums), exact=True)
+        # Every sum is one of the first half's and one of the second's, so no list of all of them is needed.
+        half, others = _all_sums(differing[::2]), np.sort(_all_sums(differing[1::2]))
+        short = int(np.searchsorted(others, observed - half, side="left").sum())
+        vectors = len(half) * len(others)
+        return SignFlip((vectors - short) / vectors, vectors, exact=True)
     row_bytes = -(-len(differing) // 8)
     stream = hashlib.shake_256(seed.encode()).digest(draws * row_bytes)
     rows = np.frombuffer(stream, dtype=np.uint8).reshape(draws, row_bytes)
-    sums = np.zeros(draws, dtype=np.int64)
+    sums, picked = np.zeros(draws, dtype=np.int64), np.empty(draws, dtype=np.int64)
     for column in range(row_bytes):  # a byte signs eight gains, in one of 256 ways
-        sums += (_SIGNS @ _padded(differing[8 * column : 8 * column + 8]))[rows[:, column]]
+        of_byte = _SIGNS @ _padded(differing[8 * column : 8 * column + 8])
+        sums += np.take(of_byte, rows[:, column], out=picked, mode="clip")
     reached = int(np.count_nonzero(sums >= observed))
     return SignFlip((reached + 1) / (draws + 1), draws, exact=False)
+
+
+def _all_sums(gains: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    sums = np.zeros(1, dtype=np.int64)
+    for gain in gains:
+        sums = np.concatenate((sums + gain, sums - gain))
+    return sums
 
 
 def _padded(gains: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

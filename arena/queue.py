@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, any_, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from arena.rules import Rules
@@ -78,6 +78,7 @@ async def lease(
     found = (
         select(Episode.id)
         .where(or_(waiting, abandoned), Episode.race_id == any_(open_races))
+        .where(Episode.state != literal_column("'done'"))  # no parameter: the index's own condition
         .where(*([] if suites is None else [Episode.suite_id.in_(suites)]))
         .order_by(Episode.position, Episode.id)
         .limit(1)

@@ -23,6 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
     false,
     func,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -186,7 +187,7 @@ class Episode(Table):
     __tablename__ = "episode"
     __table_args__ = (
         UniqueConstraint("race_id", "phase", "submission_id", "problem_id", "repeat"),
-        Index("ix_episode_queue", "state", "not_before"),
+        Index("ix_episode_queue", "position", "id", postgresql_where=text("state <> 'done'")),
     )
 
     id: Mapped[uuid.UUID] = mapped_column(primary_key=True, default=uuid.uuid4)
