@@ -178,6 +178,7 @@ def _summaries() -> Any:
             defer(Trace.events, raiseload=True),
             defer(Trace.trajectory, raiseload=True),
             defer(Race.settlement, raiseload=True),
+            defer(Race.drawn, raiseload=True),
             _no_source(),
         )
         .join(Episode, Trace.episode_id == Episode.id)

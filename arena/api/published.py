@@ -6,13 +6,14 @@ race's own embargo; and, as they show what an agent is, only of agents whose sou
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import load_only
 
 from arena.embargo import Held, public_at
 from arena.rules import Rules
@@ -24,6 +25,15 @@ class _AnyAgent:
     state: str = "accepted"
 
 
+@dataclass(frozen=True, slots=True)
+class _Settled:
+    """What of a settled race its embargo depends on: there are many, and their rules are long."""
+
+    settled_at: datetime | None
+    rules: Mapping[str, Any]
+    state: str = "settled"
+
+
 def race_public_at(race: Held, rules: Rules) -> datetime | None:
     """When a race's traces become public, and all its agents' sources are; None while it has not settled."""
     return public_at(_AnyAgent(), [race], rules)
@@ -31,13 +41,15 @@ def race_public_at(race: Held, rules: Rules) -> datetime | None:
 
 async def public_races(session: AsyncSession, rules: Rules, now: datetime) -> dict[UUID, int]:
     """The races whose embargo is over, with their numbers."""
-    settled = await session.scalars(
-        select(Race)
-        .options(load_only(Race.number, Race.state, Race.settled_at, Race.rules))
-        .where(Race.state == "settled", Race.settled_at <= now)
+    rows = await session.execute(
+        select(Race.id, Race.number, Race.settled_at, Race.rules["embargo_h"].as_float()).where(
+            Race.state == "settled", Race.settled_at <= now
+        )
     )
-    return {
-        race.id: race.number
-        for race in settled
-        if (at := race_public_at(race, rules)) is not None and at <= now
-    }
+    found: dict[UUID, int] = {}
+    for race_id, number, settled_at, embargo_h in rows:
+        race = _Settled(settled_at, {} if embargo_h is None else {"embargo_h": embargo_h})
+        at = race_public_at(race, rules)
+        if at is not None and at <= now:
+            found[race_id] = number
+    return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import select
 
 from arena.rules import Rules
 from storage.database import Database
-from storage.tables import Submission
+from storage.tables import Race, Submission
 from tests.arena.api.played import Played
 from tests.arena.api.stage import MINER, OTHER, RULES, STRANGER, api, asking, assert_problem
 from tests.arena.stores import NOW, Clock
@@ -147,3 +148,17 @@ async def test_traces_are_chosen_by_race_agent_and_verdict_and_come_whole_as_ati
         atif = (await client.get(f"{one}/atif")).json()
         assert atif["schema_version"].startswith("ATIF")
         assert_problem(await client.get(f"/v1/traces/{good}"), 404, "not_found")
+
+
+async def test_a_race_from_before_there_was_an_embargo_has_that_of_the_rules_now(
+    played: Played, clock: Clock, database: Database
+) -> None:
+    await settle(played)
+    async with database.session() as session:
+        race = (await session.scalars(select(Race))).one()
+        race.rules = {name: value for name, value in race.rules.items() if name != "embargo_h"}
+    async with asking(api(database, clock)) as client:
+        clock.move(hours=RULES.embargo_h - 1)
+        assert (await client.get("/v1/traces")).json()["items"] == []
+        clock.move(hours=1)
+        assert (await client.get("/v1/traces")).json()["items"]
