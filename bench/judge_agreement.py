@@ -1,7 +1,7 @@
 """How well the grounded judge agrees with the labelled set, and whether text aimed at it moves its grade.
 
-The half that counts is the unseen one: nobody who built the judge read it. The baseline of the agreement is the
-half that it was built on, so that their distance shows how much of it was fitting.
+The half that counts is the unseen one: nobody who built the judge read it. The baseline of the agreement is
+the half that it was built on, so that their distance shows how much of it was fitting.
 """
 
 from __future__ import annotations
