@@ -1,8 +1,8 @@
 """Leases per second that 1, 4 and 16 workers take from a queue, beside a bare `FOR UPDATE SKIP LOCKED` loop.
 
-A worker takes a lease and ends it in one transaction, as one that plays in no time; the bare loop does so with
-rows of a plain table, in the same order, by the driver alone, without fences, expiry or an object for a row. Both run in turn
-on one embedded server, with as many connections as there are workers, in one process.
+A worker takes a lease and ends it in one transaction, as one that plays in no time. The bare loop does so
+with rows of a plain table, in the same order, by the driver alone: without fences, expiry, or an object.
+Both run in turn on one embedded server, with as many connections as there are workers, in one process.
 """
 
 from __future__ import annotations
