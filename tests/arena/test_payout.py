@@ -5,11 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena.payout import TOTAL_UNITS, apportion, pay, tail_weights
 from arena.rules import PayoutRules, exact
+from neurons.weights import weights_by_uid
 
 RULES = PayoutRules()
 hotkeys = st.text("abcdefgh", min_size=1, max_size=3)
@@ -84,6 +85,39 @@ def test_every_part_is_within_one_unit_of_its_exact_share(units: int, weights: d
     total = sum(weights.values(), Fraction(0))
     assert sum(parts.values()) == (units if total else 0)
     assert all(abs(part - units * weights[name] / total) < 1 for name, part in parts.items())
+
+
+@given(
+    st.integers(1, 300),
+    st.dictionaries(st.sampled_from([f"hk{i}" for i in range(300)]), st.integers(1, 9), min_size=3),
+    shares(),
+    st.sets(st.integers(0, 299)),
+    st.integers(0, 299),
+)
+@settings(deadline=None)
+def test_every_bucket_is_exact_to_one_unit_whoever_finishes_leaves_or_holds_the_burn_uid(
+    finishers: int, credit: dict[str, int], rules: PayoutRules, gone: set[int], burn_uid: int
+) -> None:
+    """Without a cap on credit, nothing need burn but the burn, and the tail of a race without others."""
+    rules = rules.model_copy(update={"credit_cap": 1.0})
+    scores = {f"hk{i}": (i + 1) / finishers for i in range(finishers)}
+    champion = f"hk{finishers - 1}"
+    payout = pay(scores=scores, champion=champion, credits=credit, rules=rules)
+    for bucket, share in (
+        ("champion", rules.champion),
+        ("tail", rules.tail if finishers > 1 else 0.0),
+        ("trace_credit", rules.trace_credit),
+    ):
+        spent = sum(getattr(paid, bucket) for paid in payout.paid.values())
+        assert abs(spent - TOTAL_UNITS * exact(share)) < 1, bucket
+    assert payout.units.get(champion, 0) >= int(TOTAL_UNITS * exact(rules.champion))
+
+    uids = {f"hk{i}": i for i in range(300) if i not in gone}
+    sent = weights_by_uid(payout.units, burn=payout.burn, uids=uids, burn_uid=burn_uid).weights
+    assert sum(sent.values()) == TOTAL_UNITS
+    for hotkey, units in payout.units.items():
+        if (uid := uids.get(hotkey)) is not None and uid != burn_uid:
+            assert sent[uid] == units, "nobody gains or loses by another's absence"
 
 
 def test_a_single_finisher_is_paid_as_champion() -> None:

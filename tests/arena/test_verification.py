@@ -15,15 +15,17 @@ from arena.verification import Means, NothingToVerify, verify_race
 from distill.filters import FilterConfig, accepts
 from problems.problem import AnsweredProblem, ProblemSuite
 from storage.database import Database
-from tests.arena.sums import JUDGE, LEDGER, RUBRIC, Sums, grade, sums
+from tests.arena.sums import JUDGE, LEDGER, RUBRIC, RULES, Sums, grade, sums
 
 
 def better_wins(hotkey: str, number: int) -> bool:
     return "good" in hotkey or (hotkey == "champ" and number % 2 == 0)
 
 
-async def verified(database: Database, number: int = 1, *, rules_at_hand: bool = True) -> dict[str, Step]:
-    suites = [sums("public", 4).suite_id, sums("pool", 30).suite_id] if rules_at_hand else []
+async def verified(
+    database: Database, number: int = 1, *, rules_at_hand: bool = True, pool: int = 30
+) -> dict[str, Step]:
+    suites = [sums("public", 4).suite_id, sums("pool", pool).suite_id] if rules_at_hand else []
     means = Means(
         accepts_into_corpus=lambda trace: accepts(trace, FilterConfig()),
         environments=dict.fromkeys(suites, LEDGER),
@@ -85,6 +87,30 @@ async def test_an_answer_that_comes_after_the_race_changes_nothing_of_it(databas
     arena.unjudged.clear()
     await arena.judge()
     assert wrong(await verified(database)) == set()
+
+
+async def test_a_repeat_that_we_failed_leaves_its_problem_out_for_everyone(database: Database) -> None:
+    rules = RULES.model_copy(update={"repeats": 2})
+    lost, failures = 9, 0
+
+    def once_ours(hotkey: str, number: int) -> bool | None:
+        """One of the two episodes of a problem cannot be scored, as often as it is tried."""
+        nonlocal failures
+        if (hotkey, number) == ("good", lost) and failures < rules.max_attempts:
+            failures += 1
+            return None
+        return better_wins(hotkey, number)
+
+    race = await Sums(database, rules).run(["good"], once_ours, champion="champ", pool=10)
+    assert race.settlement is not None, race.void_reason
+    async with database.session() as session:
+        played = await session.scalar(text("SELECT count(*) FROM episode WHERE phase = 'race'"))
+        retried = await session.scalar(text("SELECT count(*) FROM trace WHERE NOT final"))
+    assert played == 2 * 10 * rules.repeats
+    assert retried == rules.max_attempts - 1
+    assert race.settlement["problems"]["left_out"] == {f"pool-{lost:03}": "unscored: sandbox: no room"}
+    assert {(agent["n"], agent["left_out"]) for agent in race.settlement["agents"]} == {(9, 1)}
+    assert wrong(await verified(database, pool=10)) == set()
 
 
 async def test_without_the_catalog_outcomes_are_said_to_be_taken_as_stored(database: Database) -> None:
