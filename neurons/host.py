@@ -9,6 +9,7 @@ import os
 import secrets
 import shutil
 import struct
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +25,10 @@ from storage.database import Database
 
 _SLOTS = PROBE_SLOT
 """Slots of one host; the one behind them is the probe's."""
+
+_HELD = "held-"
+"""How the names of socket folders begin that are locked while they are used."""
+_NEW_S = 60.0
 
 
 def _unsaid(note: str) -> None:
@@ -42,12 +47,33 @@ async def ready_sandbox(*, unsafe: bool, say: Callable[[str], None] = _unsaid) -
 
 @contextlib.contextmanager
 def socket_root() -> Iterator[Path]:
-    """A folder for the recorders' sockets that the agents' users can enter but not list."""
-    folder = socket_folder()
+    """A folder for the recorders' sockets that the agents' users can enter but not list.
+
+    It is locked for as long as it is used, so that what a killed process left behind is known, and removed.
+    """
+    folder = socket_folder(_HELD)
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        _remove_abandoned(folder.parent)
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        os.close(held)
+
+
+def _remove_abandoned(root: Path) -> None:
+    """Remove socket folders that nobody holds. One that is new may be about to be locked."""
+    for folder in root.glob(f"{_HELD}*"):
+        with contextlib.suppress(OSError):  # others do the same at the same time
+            if time.time() - folder.stat().st_mtime < _NEW_S:
+                continue
+            left = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(left, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(left)
 
 
 @contextlib.contextmanager

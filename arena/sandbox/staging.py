@@ -179,12 +179,12 @@ def socket_root() -> Path:
     return RUNTIME_FOLDER
 
 
-def socket_folder() -> Path:
-    """A new folder under `socket_root`. The caller removes it."""
+def socket_folder(prefix: str | None = None) -> Path:
+    """A new folder under `socket_root`, its name beginning with `prefix`. The caller removes it."""
     root = socket_root()
     root.mkdir(exist_ok=True)
     root.chmod(0o711)
-    folder = Path(tempfile.mkdtemp(dir=root))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=root))
     folder.chmod(0o711)
     return folder
 

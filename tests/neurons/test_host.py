@@ -27,6 +27,17 @@ def test_sockets_lie_in_one_short_folder_that_is_gone_afterwards() -> None:
     assert set(root.iterdir()) - before == set()
 
 
+def test_the_folder_of_a_killed_process_is_removed_and_that_of_a_living_one_is_not() -> None:
+    left = staging.socket_folder("held-")
+    (left / "s").touch()
+    with socket_root() as living:
+        for folder in (left, living):
+            os.utime(folder, (0, 0))
+        with socket_root():
+            assert not left.exists()
+            assert living.exists()
+
+
 @pytest.fixture
 def taken() -> Iterator[ExitStack]:
     with ExitStack() as stack:

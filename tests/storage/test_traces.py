@@ -8,12 +8,14 @@ from typing import Any
 
 import atif
 import pytest
+from sqlalchemy import update
 from sqlalchemy.exc import IntegrityError
 
 from storage import traces
 from storage.database import Database
 from storage.errors import TraceRefused
 from storage.events import BrokenChain, EventLog, verify
+from storage.tables import Race
 from storage.traces import StoredTrace, TraceQuery
 from tests.storage.episodes import HOTKEY, Recording, add_episodes, driven
 
@@ -142,6 +144,21 @@ async def test_an_answer_is_never_replaced_by_the_lack_of_one(database: Database
     (found,) = await _all(database, TraceQuery())
     assert found.judgement is not None
     assert found.judgement.grade == 0.7
+
+
+async def test_an_answer_after_the_race_is_marked_late_and_replaces_none_that_came_in_time(
+    database: Database,
+) -> None:
+    in_time, unanswered = [await _append(database, episode) for episode in await add_episodes(database, 2)]
+    await _judge(database, in_time, grade=0.9)
+    await _judge(database, unanswered, grade=None)
+    async with database.session() as session:
+        await session.execute(update(Race).values(state="settled"))
+    for trace_id, grade in ((in_time, 0.1), (unanswered, 0.2), (unanswered, 0.3)):
+        await _judge(database, trace_id, grade=grade)
+    found = {t.trace_id: t.judgement async for t in traces.stream(database, TraceQuery())}
+    shown = {trace_id: (said.grade, said.late) for trace_id, said in found.items() if said is not None}
+    assert shown == {in_time: (0.9, False), unanswered: (0.3, True)}
 
 
 async def test_the_attached_judgement_is_the_asked_one_else_the_newest_answer(database: Database) -> None:
