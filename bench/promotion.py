@@ -49,18 +49,19 @@ Rule = Callable[[Scores, str], bool]
 
 def measure(quick: bool) -> Sequence[Figure]:
     """Rates of promotion; those of equal agents are false."""
-    races = 150 if quick else 2000
+    races = 1000 if quick else 10_000
     rules: dict[str, Rule] = {
         "ours": _ours,
         "subnet 15": _fixed,
         "subnet 120": _environments,
     }
+    ability = _ability(GAIN)
     figures: list[Figure] = []
     for problems in PROBLEMS:
         rng = np.random.default_rng(20_260_601 + problems)
         equal = [_race(rng, problems, [0.0] * CHALLENGERS) for _ in range(races)]
         single = [_race(rng, problems, [0.0]) for _ in range(races)]
-        better = [_race(rng, problems, [_ability(GAIN)]) for _ in range(races)]
+        better = [_race(rng, problems, [ability]) for _ in range(races)]
         for what, played, goal in (
             (f"{CHALLENGERS} equal challengers, any promoted", equal, 100 * FALSE_GOAL),
             ("1 equal challenger, promoted", single, 100 * FALSE_GOAL),
