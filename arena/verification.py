@@ -103,7 +103,7 @@ class _Traced:
     def steps(self, race: Race) -> list[Step]:
         scored = self.checked - self.without_rules
         taken = f"{self.without_rules} taken as stored: their catalog is not at hand"
-        trusted = f"{self.not_regraded} taken as stored: {race.judge} does not always say the same"
+        trusted = f"{self.not_regraded} taken as stored: {race.judge} by {race.rubric} cannot be asked again"
         return [
             compared("records", self.records, f"{self.checked} traces"),
             compared(
