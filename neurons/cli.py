@@ -23,7 +23,7 @@ COMMANDS = {
     "miner": ("miner", None, "Register, and submit an agent."),
     "problems": ("problems", None, "Problems and their outcome rules."),
     "traces": ("traces", None, "The store of judged traces."),
-    "race": ("race", None, "Races, and whether they follow from the record."),
+    "race": ("race", None, "Races: what became of them, and whether it follows from the record."),
     "submissions": ("submissions", None, "What becomes of what miners send."),
     "judge": ("judge", None, "Measure judges, and judge stored traces."),
     "distill": ("distill", None, "From stored traces to a trained model."),

@@ -82,7 +82,7 @@ def _show_promotion(report: DemoReport, console: Console) -> None:
         "losses",
         "p",
         "adjusted",
-        "sign vectors",
+        "test",
         "passes",
     )
     for challenge in promotion["challenges"]:
@@ -91,9 +91,9 @@ def _show_promotion(report: DemoReport, console: Console) -> None:
             f"{challenge['mean_gain']:+.3f}",
             str(challenge["wins"]),
             str(challenge["losses"]),
-            f"{challenge['p_value']:.4f}",
-            f"{challenge['p_adjusted']:.4f}",
-            f"{challenge['sign_vectors']} {'all' if challenge['exact'] else 'drawn'}",
+            _p(challenge["p_value"]),
+            _p(challenge["p_adjusted"]),
+            "exact" if challenge["exact"] else "drawn",
             "yes" if challenge["passes"] else "no",
         )
     console.print(table)
@@ -105,7 +105,7 @@ def _weights(report: DemoReport) -> Table:
     weights = report.weights
     state = "confirmed" if weights.confirmed else "[red]NOT confirmed[/red]"
     table = _table(
-        f"Weights on subnet {weights.netuid}, read back from the chain: {state}",
+        f"Weights on subnet {weights.netuid}, read back: {state}",
         "uid",
         "who",
         "sent",
@@ -141,11 +141,12 @@ def _show_training(report: DemoReport, console: Console) -> None:
     before, after = training.before, training.after
     model.add_row("nats per completion token", _number(before["nll"]), _number(after["nll"]))
     for name, label in (
-        ("valid_call", "answers that are a valid call"),
-        ("same_tool", "answers with the recorded tool"),
-        ("same_call", "answers equal to the recorded call"),
+        ("valid_call", "answers: a valid call"),
+        ("same_tool", "answers: the recorded tool"),
+        ("same_call", "answers: the recorded call"),
     ):
         model.add_row(label, _share(before[name]), _share(after[name]))
+    model.add_row("prompts answered", *(str(side["generations"]) for side in (before, after)))
     model.add_row(
         "rows scored / too long", *(f"{side['rows']} / {side['overlong']}" for side in (before, after))
     )
@@ -156,12 +157,16 @@ def _table(title: str, *columns: str) -> Table:
     table = Table(title=title, title_justify="left")
     for column in columns:
         wraps = column in ("why", "path", "agent", "challenger", "who")
-        table.add_column(column, overflow="fold", no_wrap=not wraps)
+        table.add_column(column, overflow="fold", no_wrap=not wraps, min_width=14 if wraps else None)
     return table
 
 
 def _counts(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 1e-4 else f"{value:.0e}"
 
 
 def _number(value: float | None) -> str:
@@ -171,4 +176,4 @@ def _number(value: float | None) -> str:
 def _share(share: dict[str, Any]) -> str:
     if share["share"] is None:
         return "none"
-    return f"{share['share']:.2f} [{share['low']:.2f}, {share['high']:.2f}] of {share['n']}"
+    return f"{share['share']:.2f} [{share['low']:.2f}, {share['high']:.2f}]"
