@@ -141,6 +141,7 @@ def report() -> DemoReport:
         "same_tool": share,
         "same_call": share,
         "rows": 8,
+        "generations": 8,
         "overlong": 1,
     }
     return DemoReport(
@@ -226,7 +227,7 @@ def test_the_report_shows_names_as_they_are_and_says_what_is_not_so(report: Demo
         "2 failed, 1 solved; 1 attempts retried",
         "none drawn",
         "4 of 9 traces kept",
-        "0.50 [0.25, 0.75] of 8",
+        "0.50 [0.25, 0.75]",
     ):
         assert words in text, text
     assert "Champion: [red]we[/bold]ird" in text
