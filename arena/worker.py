@@ -2,8 +2,8 @@
 
 A worker decides nothing. Killed at any moment it loses only the episodes in its hands, whose leases expire.
 Whatever goes wrong around an episode makes it Unscored, never Failed; and when everything goes wrong, the
-worker probes with one episode at a time and growing pauses, so that an outage of the model provider costs
-few of the attempts that the rules allow.
+worker probes with one episode at a time and growing pauses, so that an outage of the model provider pauses
+the race: a probe that fails gives its episode back and uses up none of its attempts.
 """
 
 from __future__ import annotations
@@ -74,6 +74,14 @@ class Player(Protocol):
 
     async def play(self, assignment: Assignment, slot: int) -> Played:
         """Play it. Anything this raises is taken for our failure."""
+
+
+def _tells_of_the_outage(assignment: Assignment, verdict: Verdict) -> bool:
+    """Whether a probe says only that the outage lasts: then it costs the episode a lease, but no attempt.
+
+    The last lease is stored like any other, so that an episode that brings about its own outage ends.
+    """
+    return isinstance(verdict, Unscored) and assignment.leased.fence < assignment.rules.max_leases
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,9 +169,9 @@ class Worker:
             if pause_s is not None:
                 _log.warning("episodes keep failing on our side; probing again in %.1f s", pause_s)
                 await asyncio.sleep(pause_s * self._jitter.uniform(0.75, 1.0))
-            return await self._lease_and_play(slot)
+            return await self._lease_and_play(slot, probing=pause_s is not None)
 
-    async def _lease_and_play(self, slot: int) -> bool:
+    async def _lease_and_play(self, slot: int, *, probing: bool = False) -> bool:
         try:
             assignment = await self._lease(slot)
         except _DATABASE_DOWN as error:
@@ -174,6 +182,10 @@ class Worker:
         leased = assignment.leased
         try:
             played = await self._play(assignment, slot)
+            if probing and _tells_of_the_outage(assignment, played.verdict):
+                await self._give_back(leased)
+                self._outage.note(played.verdict)
+                return True
             try:
                 await self._store(assignment, played)
             except StaleLease:

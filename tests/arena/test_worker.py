@@ -201,6 +201,32 @@ async def test_a_provider_that_comes_back_costs_no_episode(database: Database) -
     assert [t.verdict for t in final] == ["solved"] * 6
 
 
+async def test_an_outage_longer_than_all_attempts_pauses_the_race_and_costs_no_episode(
+    database: Database,
+) -> None:
+    """Probes that fail are given back: three episodes of three attempts live through twenty failures."""
+    rules = RULES.model_copy(update={"max_attempts": 3, "max_leases": 60})
+    race_id = await add_episodes(database, [f"p{i}" for i in range(3)], rules=rules)
+    tries = 0
+
+    def provider(_: Assignment) -> Verdict:
+        nonlocal tries
+        tries += 1
+        return unscored() if tries <= 20 else solved()
+
+    await until_done(database, race_id, worker(database, Instant(provider), rules=rules))
+    stored = await traces(database)
+    assert [t.verdict for t in stored if t.final] == ["solved"] * 3
+    assert len([t for t in stored if not t.final]) <= RULES.outage_after
+    assert tries == 23
+
+
+async def test_an_episode_that_keeps_an_outage_alive_by_itself_ends_unscored(database: Database) -> None:
+    race_id = await add_episodes(database, rules=RULES.model_copy(update={"max_attempts": 3}))
+    await until_done(database, race_id, worker(database, Instant(lambda _: unscored())))
+    assert [(t.verdict, t.final) for t in await traces(database)][-1] == ("unscored", True)
+
+
 async def test_an_outage_lets_only_one_slot_probe(database: Database) -> None:
     race_id = await add_episodes(database, [f"p{i}" for i in range(12)], rules=RULES)
     at_once = most = played = 0

@@ -42,8 +42,7 @@ RULES = Rules.load(
         "entry_share": 0.0,
         "max_attempts": 2,
         "retry_backoff_s": 0.05,
-        "outage_pause_s": 0.01,
-        "outage_pause_max_s": 0.05,
+        "outage_after": 1000,
         "judge_pause_s": 0,
         "sandbox": {"wall_s": 60},
     }
