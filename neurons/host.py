@@ -22,6 +22,7 @@ from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsE
 from problems.shopping.world import World
 from problems.worlds import prepared
 from storage.database import Database
+from storage.tables import WorldPlan
 
 _SLOTS = PROBE_SLOT
 """Slots of one host; the one behind them is the probe's."""
@@ -134,9 +135,17 @@ async def existing_store(settings: Settings) -> AsyncIterator[Database]:
         yield database
 
 
+def seeded(problems: ProblemSettings, folder: Path) -> ProblemSettings:
+    """The settings with a seed: theirs, or the one kept beside `folder`, drawn when there is none yet."""
+    if problems.seed is not None:
+        return problems
+    return problems.model_copy(update={"seed": _kept_seed(folder.with_name(folder.name + ".seed"))})
+
+
 def prepared_world(problems: ProblemSettings, folder: Path, *, public: int) -> World:
     """The world in `folder`, made when it is not there. Raises WorldError, ImportFailed, SynthesisError."""
-    seed = _kept_seed(folder.with_name(folder.name + ".seed")) if problems.seed is None else problems.seed
+    seed = seeded(problems, folder).seed
+    assert seed is not None
     return prepared(
         problems.environment,
         folder,
@@ -146,6 +155,35 @@ def prepared_world(problems: ProblemSettings, folder: Path, *, public: int) -> W
         products=problems.products,
         path=problems.path,
     )
+
+
+async def publish_plan(database: Database, problems: ProblemSettings, *, public: int) -> None:
+    """Tell the workers of this database how to make the world that the validator plays."""
+    plan = problems.model_dump(mode="json") | {"public": public}
+    async with database.session() as session:
+        await session.merge(WorldPlan(id=1, plan=plan))
+
+
+async def published_plan(database: Database, own: ProblemSettings) -> tuple[ProblemSettings, int] | None:
+    """The validator's plan and the size of its public suite; None when no validator has been here.
+
+    Only where the ShoppingBench files lie is each host's own. Raises SettingsError when they are needed and
+    `own` does not say.
+    """
+    async with database.session() as session:
+        found = await session.get(WorldPlan, 1)
+    if found is None:
+        return None
+    plan = dict(found.plan)
+    public = int(plan.pop("public"))
+    problems = ProblemSettings.model_validate(plan | {"path": own.path})
+    if plan["path"] is not None and own.path is None:
+        raise SettingsError(
+            "this validator plays ShoppingBench's files: say with --problems where they lie here"
+        )
+    if plan["path"] is None:
+        problems = problems.model_copy(update={"path": None})
+    return problems, public
 
 
 def _kept_seed(file: Path) -> int:

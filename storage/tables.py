@@ -373,3 +373,15 @@ class AuditEntry(Table):
     reason: Mapped[str]
     effect: Mapped[dict[str, Any]]
     """What it changed: the state before, say, or how many traces go back to the judge."""
+
+
+class WorldPlan(Table):
+    """How the validator's world is made, for workers elsewhere that must make the same one. One row.
+
+    As secret as the answers beside it: who knows the seed knows the pool.
+    """
+
+    __tablename__ = "world_plan"
+
+    id: Mapped[int] = mapped_column(primary_key=True, default=1)
+    plan: Mapped[dict[str, Any]]

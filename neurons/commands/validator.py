@@ -20,11 +20,20 @@ from arena.worker import Worker
 from neurons import settings
 from neurons.chain import Chain
 from neurons.commands.flags import DatabaseUrl, DataDir, Netuid, Network, WalletHotkey, WalletName, WalletPath
-from neurons.host import claimed_slots, prepared_world, provider, ready_sandbox, socket_root
+from neurons.host import (
+    claimed_slots,
+    prepared_world,
+    provider,
+    publish_plan,
+    published_plan,
+    ready_sandbox,
+    seeded,
+    socket_root,
+)
 from neurons.judges import chosen_judge
 from neurons.rounds import race_and_pay
 from neurons.serving import serving
-from neurons.settings import Settings, SettingsError
+from neurons.settings import ProblemSettings, Settings, SettingsError
 from neurons.stopping import until_stopped
 from neurons.validator import Parts, Validator, utc_now
 from neurons.wallets import open_wallet
@@ -123,9 +132,11 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 f"of {chosen.chain.network}: btcli tx burned-register --netuid {chosen.chain.netuid}"
             )
         sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
-        world = await _world(chosen)
+        problems = await asyncio.to_thread(seeded, chosen.problems, chosen.data_dir / "world")
+        world = await _world(chosen, problems, chosen.rules.public_size)
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
         await database.migrate()
+        await publish_plan(database, problems, public=chosen.rules.public_size)
         public = await store_suite(database, world.public, "public")
         pool = await store_suite(database, world.pool, "pool")
         validator = Validator(
@@ -154,9 +165,10 @@ async def _work(chosen: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(provider(chosen.model))
         sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
-        world = await _world(chosen)
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
         await database.migrate()
+        planned = await published_plan(database, chosen.problems)
+        world = await _world(chosen, *(planned or (chosen.problems, chosen.rules.public_size)))
         environments = dict.fromkeys((world.public.suite_id, world.pool.suite_id), world.environment)
         await _require_suites(database, environments)
         player = SandboxedPlayer(
@@ -179,10 +191,8 @@ async def _work(chosen: Settings) -> None:
         await worker.run(asyncio.Event())
 
 
-async def _world(chosen: Settings) -> World:
-    return await asyncio.to_thread(
-        prepared_world, chosen.problems, chosen.data_dir / "world", public=chosen.rules.public_size
-    )
+async def _world(chosen: Settings, problems: ProblemSettings, public: int) -> World:
+    return await asyncio.to_thread(prepared_world, problems, chosen.data_dir / "world", public=public)
 
 
 async def _require_suites(database: Database, suites: Iterable[str]) -> None:

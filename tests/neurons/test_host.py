@@ -11,9 +11,18 @@ import pytest
 from arena.sandbox import staging
 from arena.sandbox.probe import PROBE_SLOT
 from arena.sandbox.sandbox import SandboxUnavailable
-from neurons.host import claimed_slots, prepared_world, provider, socket_root
+from neurons.host import (
+    claimed_slots,
+    prepared_world,
+    provider,
+    publish_plan,
+    published_plan,
+    seeded,
+    socket_root,
+)
 from neurons.settings import ModelSettings, ProblemSettings, SettingsError
 from problems.shopping.world import WorldError
+from storage.database import Database
 
 
 def test_sockets_lie_in_one_short_folder_that_is_gone_afterwards() -> None:
@@ -100,3 +109,34 @@ def test_a_world_is_made_by_its_seed_and_kept_to_it(tmp_path: Path) -> None:
     assert worlds[0].pool.suite_id == worlds[1].pool.suite_id
     with pytest.raises(WorldError, match="another plan"):
         prepared_world(ProblemSettings(seed=8, products=300, pool=3), tmp_path / "a", public=3)
+
+
+async def test_a_worker_elsewhere_makes_the_validators_world_from_the_database_alone(
+    database: Database, tmp_path: Path
+) -> None:
+    theirs = seeded(ProblemSettings(products=300, pool=3), tmp_path / "validator")
+    made = prepared_world(theirs, tmp_path / "validator", public=3)
+    await publish_plan(database, theirs, public=3)
+    await publish_plan(database, theirs, public=3)  # a validator that starts again
+
+    planned = await published_plan(database, ProblemSettings())
+    assert planned is not None
+    found = prepared_world(planned[0], tmp_path / "worker", public=planned[1])
+    assert found.public.suite_id == made.public.suite_id
+    assert found.pool.suite_id == made.pool.suite_id
+
+
+async def test_without_a_validator_there_is_no_plan(database: Database) -> None:
+    assert await published_plan(database, ProblemSettings()) is None
+
+
+async def test_a_worker_is_asked_where_shoppingbench_lies_on_its_host(
+    database: Database, tmp_path: Path
+) -> None:
+    await publish_plan(database, ProblemSettings(path=tmp_path / "theirs", seed=1), public=3)
+    with pytest.raises(SettingsError, match="--problems"):
+        await published_plan(database, ProblemSettings())
+    planned = await published_plan(database, ProblemSettings(path=tmp_path / "ours"))
+    assert planned is not None
+    assert planned[0].path == tmp_path / "ours"
+    assert planned[0].seed == 1
