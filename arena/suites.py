@@ -59,8 +59,10 @@ async def store_suite(database: Database, suite: ProblemSuite, role: Role) -> st
                 name=suite.name,
                 role=role,
                 environment=suite.environment,
+                environment_version=suite.environment_version,
                 catalog_id=suite.catalog_id,
                 scorer=suite.scorer,
+                options=suite.options,
                 root=suite_root(suite.problems),
             )
         )

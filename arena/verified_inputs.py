@@ -71,8 +71,10 @@ async def suites(session: AsyncSession, race: Race, problems: Problems) -> list[
         suite = ProblemSuite(
             name=row.name,
             environment=row.environment,
+            environment_version=row.environment_version,
             catalog_id=row.catalog_id,
             scorer=row.scorer,
+            options=row.options,
             problems=tuple(problems.get(suite_id, {}).values()),
         )
         if suite.suite_id != suite_id:

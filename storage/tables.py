@@ -110,8 +110,11 @@ class Suite(Table):
     name: Mapped[str]
     role: Mapped[str]
     environment: Mapped[str]
+    environment_version: Mapped[str] = mapped_column(default="", server_default="")
     catalog_id: Mapped[str]
     scorer: Mapped[str]
+    options: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """How it is played and scored where its environment leaves a choice."""
     root: Mapped[str]
     """Merkle root over the suite's problems, published before a race."""
 

@@ -206,8 +206,11 @@ class SuiteSummary(_Answer):
     name: str
     role: str
     environment: str
+    environment_version: str
     catalog_id: str
     scorer: str
+    options: dict[str, Any]
+    """How it is played and scored where the environment leaves a choice."""
     root: str
 
 

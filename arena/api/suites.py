@@ -104,7 +104,9 @@ def _summary(suite: Suite) -> SuiteSummary:
         name=suite.name,
         role=suite.role,
         environment=suite.environment,
+        environment_version=suite.environment_version,
         catalog_id=suite.catalog_id,
         scorer=suite.scorer,
+        options=suite.options,
         root=suite.root,
     )

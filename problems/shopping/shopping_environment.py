@@ -14,6 +14,8 @@ from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.tools import TOOLS
 
 NAME = "shopping"
+VERSION = "shopping-1"
+"""Changes with any change of the tools or of what they answer; suites name it."""
 
 
 class ShoppingEnvironment:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,16 +17,20 @@ from typing import Any
 from problems.environment import Environment
 from problems.importers import read_shoppingbench
 from problems.leak_clusters import leak_clusters, members
-from problems.problem import AnsweredProblem, ProblemSuite, canonical_json, content_id
+from problems.problem import AnsweredProblem, ProblemSuite, content_id
 from problems.rotation import even_shares
 from problems.shopping.catalog import Catalog
 from problems.shopping.generator import GENERATOR, generate
 from problems.shopping.rebuild import REBUILD, rebuild
 from problems.shopping.scoring import intended_attempt
-from problems.shopping.shopping_environment import NAME, ShoppingEnvironment
+from problems.shopping.shopping_environment import NAME, VERSION, ShoppingEnvironment
 from problems.shopping.synthesis import SYNTHESIS, synthesise
+from problems.suite_files import read_suite, write_json, write_suite
 
+_FORMAT = 2
+"""Of a world's folder; changes with anything that changes what lies in it."""
 _CATEGORIES = ("product", "shop", "voucher")
+_ROLES = ("public", "pool")
 _SPARE = 1.15
 """More problems are made than asked for by this factor, since whole clusters go to one suite."""
 
@@ -173,45 +176,42 @@ def _prepare(
         made = make(catalog_path)
         environment = ShoppingEnvironment(made.catalog)
         parts = split(made.problems, seed=seed, public=public, pool=pool)
-        for role, problems in zip(("public", "pool"), parts, strict=True):
+        for role, problems in zip(_ROLES, parts, strict=True):
             suite = ProblemSuite(
                 name=f"{plan['kind']}-{role}",
                 environment=NAME,
+                environment_version=VERSION,
                 catalog_id=made.catalog.catalog_id,
                 scorer=environment.scorer,
                 problems=tuple(problems),
             )
-            _write(directory / f"{role}.json", suite.model_dump(mode="json"))
+            write_suite(suite, directory / role)
         manifest = {
+            "format": _FORMAT,
             "plan": plan,
             "catalog_id": made.catalog.catalog_id,
             "refused": [list(pair) for pair in made.refused],
             "loaded": dict(made.loaded),
         }
-        _write(manifest_path, manifest)
+        write_json(manifest_path, manifest)
     manifest = json.loads(manifest_path.read_text(encoding="utf-8"))
+    if manifest.get("format") != _FORMAT:
+        raise WorldError(
+            f"{directory} was made by another version of this program, which kept problems in another form: "
+            "remove it, or use another folder"
+        )
     if content_id(manifest["plan"]) != content_id(plan):
         raise WorldError(f"{directory} holds a world of another plan: remove it, or use another folder")
-    suites = [
-        ProblemSuite.model_validate_json((directory / f"{role}.json").read_bytes())
-        for role in ("public", "pool")
-    ]
+    public_suite, pool_suite = (read_suite(directory / role) for role in _ROLES)
     environment = ShoppingEnvironment.open(catalog_path)
     return World(
         environment=environment,
-        public=suites[0],
-        pool=suites[1],
+        public=public_suite,
+        pool=pool_suite,
         catalog_size=environment.catalog.size,
         refused=tuple((name, reason) for name, reason in manifest["refused"]),
         loaded=manifest["loaded"],
     )
-
-
-def _write(path: Path, value: object) -> None:
-    """Write JSON in one step, so that a reader never sees half a file."""
-    building = path.with_suffix(f".{os.getpid()}.tmp")
-    building.write_bytes(canonical_json(value))
-    building.replace(path)
 
 
 def _count(problems: Sequence[AnsweredProblem]) -> dict[str, int]:

@@ -36,10 +36,10 @@ def test_a_generated_world_is_sound_and_the_same_when_made_again(tmp_path: Path)
 
 def test_preparing_again_opens_what_is_there_and_refuses_another_plan(tmp_path: Path) -> None:
     world = prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
-    written = (tmp_path / "w" / "public.json").stat().st_mtime_ns
+    written = (tmp_path / "w" / "public" / "problems.jsonl").stat().st_mtime_ns
     again = prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
     assert again.public == world.public
-    assert (tmp_path / "w" / "public.json").stat().st_mtime_ns == written
+    assert (tmp_path / "w" / "public" / "problems.jsonl").stat().st_mtime_ns == written
     with pytest.raises(WorldError, match="another folder"):
         prepare_generated(tmp_path / "w", seed=6, products=600, public=6, pool=9)
 
@@ -47,7 +47,7 @@ def test_preparing_again_opens_what_is_there_and_refuses_another_plan(tmp_path: 
 def test_preparing_that_was_killed_midway_is_completed(tmp_path: Path) -> None:
     world = prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
     (tmp_path / "w" / "world.json").unlink()
-    (tmp_path / "w" / "pool.json").unlink()
+    (tmp_path / "w" / "pool" / "manifest.json").unlink()
     assert prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9).pool == world.pool
 
 
