@@ -2,7 +2,8 @@
 
 Records come from elsewhere and are often incomplete, so every field but the id has a default and the usual
 looser spellings (a number for an id, a bare string for a list) are accepted. Field names and meanings:
-ShoppingBench (arXiv 2508.04266), `documents.jsonl`.
+ShoppingBench (arXiv 2508.04266), `documents.jsonl`. A record that a catalog wrote was checked before it was
+written; `Product.stored` reads it back without checking it again, which is many times faster.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import from_json
 
 SERVICES = ("official", "freeShipping", "COD", "flashsale")
 """Every service a product can carry: official store (LazMall), free shipping, cash on delivery, LazFlash."""
@@ -49,11 +51,11 @@ class Product(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     product_id: Annotated[Text, Field(min_length=1, max_length=64)]
-    shop_id: Text = ""
+    shop_id: Annotated[Text, Field(max_length=64)] = ""
     title: Text = ""
     price: Annotated[float, BeforeValidator(_number), Field(ge=0, allow_inf_nan=False)] = 0.0
     service: Texts = ()
-    sold_count: Annotated[int, BeforeValidator(_number)] = 0
+    sold_count: Annotated[int, BeforeValidator(_number), Field(ge=0, lt=2**53)] = 0
     sku_options: Annotated[dict[str, dict[str, Text]], BeforeValidator(_table)] = {}
     attributes: Annotated[dict[str, Texts], BeforeValidator(_table)] = {}
     brand: Text = ""
@@ -62,8 +64,22 @@ class Product(BaseModel):
     description: Text = ""
 
     def searchable_text(self) -> str:
-        """What search looks at: title, SKU values and attribute values, and no description."""
-        lines = [self.title]
-        lines += [value for option in self.sku_options.values() for value in option.values()]
-        lines += [value for values in self.attributes.values() for value in values]
-        return "\n".join(dict.fromkeys(lines))
+        """What search looks at: title, SKU values and attribute values, and no description.
+
+        Each value stands once among the SKUs and once among the attributes, as in ShoppingBench's index.
+        """
+        skus = dict.fromkeys(value for option in self.sku_options.values() for value in option.values())
+        attributes = dict.fromkeys(value for values in self.attributes.values() for value in values)
+        return "\n".join((self.title, *skus, *attributes))
+
+    def record(self) -> bytes:
+        """This product as one line of JSON, for `stored`."""
+        return self.model_dump_json().encode() + b"\n"
+
+    @classmethod
+    def stored(cls, record: bytes) -> Product:
+        """The product in a line that `record` made. Nothing is checked: not for what comes from elsewhere."""
+        fields = from_json(record)
+        fields["service"] = tuple(fields["service"])
+        fields["attributes"] = {key: tuple(values) for key, values in fields["attributes"].items()}
+        return cls.model_construct(**fields)
