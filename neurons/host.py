@@ -15,7 +15,7 @@ from pathlib import Path
 
 from arena.recorder.upstream import Upstream
 from arena.sandbox.probe import PROBE_SLOT
-from arena.sandbox.sandbox import Sandbox, SandboxUnavailable, choose
+from arena.sandbox.sandbox import BackendName, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import socket_folder, stage
 from arena.sandbox.staging import socket_root as runtime_folder
 from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsError
@@ -36,12 +36,14 @@ def _unsaid(note: str) -> None:
     pass
 
 
-async def ready_sandbox(*, unsafe: bool, say: Callable[[str], None] = _unsaid) -> Sandbox:
-    """The strongest sandbox whose probe passes. Raises SandboxUnavailable unless `unsafe`."""
+async def ready_sandbox(
+    *, unsafe: bool, backend: BackendName = "auto", say: Callable[[str], None] = _unsaid
+) -> Sandbox:
+    """The sandbox that `backend` names, or the strongest; see `choose`."""
     say("staging a Python for agents")
     staged = await asyncio.to_thread(stage)
     say("probing with a canary")
-    sandbox = await choose(staged, unsafe=unsafe)
+    sandbox = await choose(staged, backend=backend, unsafe=unsafe)
     say(f"{sandbox.name}, {len(staged.packages)} packages for agents")
     return sandbox
 

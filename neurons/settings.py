@@ -1,4 +1,4 @@
-"""All settings: from `arena.toml`, then `ARENA_*` environment variables, then flags.
+"""All settings: from `arena.toml`, then `BT_*` environment variables, then `ARENA_*` ones, then flags.
 
 A later source wins. A key that is not known is an error, wherever it stands: a misspelt limit that is
 silently ignored costs money.
@@ -13,7 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, SecretStr, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    IPvAnyAddress,
+    JsonValue,
+    SecretStr,
+    ValidationError,
+)
 from pydantic_settings import (
     BaseSettings,
     InitSettingsSource,
@@ -23,6 +32,7 @@ from pydantic_settings import (
 from pydantic_settings import SettingsError as UnreadableVariable
 
 from arena.rules import Rules
+from arena.sandbox.sandbox import BackendName
 
 SETTINGS_FILE = "arena.toml"
 PREFIX = "ARENA_"
@@ -67,6 +77,14 @@ class ChainSettings(_Section):
     """finney, test, local, or a ws:// address."""
     netuid: int = Field(default=0, ge=0)
     """0 means not set; the validator refuses to run on it."""
+    fallback_endpoints: tuple[str, ...] | None = None
+    """Where to go when the network's own endpoint is down; None: where the SDK goes."""
+    archive_endpoints: tuple[str, ...] | None = None
+    """Where to ask for state that a node has forgotten; None: where the SDK asks."""
+    stalled_after_s: float = Field(default=600.0, gt=0)
+    """Without a new block for this long, a validator ends for its supervisor to start it anew."""
+    set_weights: bool = True
+    """False: race, and publish results, and leave the weights on the chain alone."""
 
 
 class WalletSettings(_Section):
@@ -91,6 +109,8 @@ class ModelSettings(_Section):
 class SandboxSettings(_Section):
     """How foreign code is run."""
 
+    backend: BackendName = "auto"
+    """bubblewrap, docker, or auto: the strongest whose probe passes on this host."""
     unsafe: bool = False
     """Run agents as plain subprocesses. Only for a machine with nothing to lose."""
     slots: int = Field(default=2, ge=1, le=512)
@@ -104,6 +124,19 @@ class ApiSettings(_Section):
     port: int = Field(default=8080, ge=0, le=65535)
     operators: tuple[str, ...] = ()
     """Hotkeys (SS58) that may pause, void and re-judge races, in requests that they sign."""
+    announce: bool = True
+    """Whether to write `external_ip` and `external_port` into the metagraph, where miners look for us."""
+    external_ip: IPvAnyAddress | None = None
+    """Where we answer to the world; None: at `host`, when that is an address others can reach."""
+    external_port: int | None = Field(default=None, ge=1, le=65535)
+    """None: the port we listen on."""
+
+
+class LoggingSettings(_Section):
+    """What is told on stderr."""
+
+    level: Literal["warning", "info", "debug", "trace"] = "warning"
+    """Beyond what a validator did, which is always told. trace includes the libraries."""
 
 
 class ProblemSettings(_Section):
@@ -178,6 +211,7 @@ class Settings(BaseSettings):
     model: ModelSettings = ModelSettings()
     sandbox: SandboxSettings = SandboxSettings()
     api: ApiSettings = ApiSettings()
+    logging: LoggingSettings = LoggingSettings()
     problems: ProblemSettings = ProblemSettings()
     judge: JudgeSettings = JudgeSettings()
     rules: Rules = Rules()
@@ -195,6 +229,10 @@ def load(flags: Mapping[str, Any] | None = None, *, file: Path | None = None) ->
     """
     _refuse_unknown_variables()
     from_file = _read(file)
+    try:
+        from_bittensor = bittensor_environment.settings_of(os.environ)
+    except ContradictingVariables as error:
+        raise SettingsError(f"settings that cannot be used: {error}") from None
 
     class Layered(Settings):
         @classmethod
@@ -209,6 +247,7 @@ def load(flags: Mapping[str, Any] | None = None, *, file: Path | None = None) ->
             return (
                 InitSettingsSource(settings_cls, _given(flags or {})),
                 env_settings,
+                InitSettingsSource(settings_cls, from_bittensor),
                 InitSettingsSource(settings_cls, from_file),
             )
 

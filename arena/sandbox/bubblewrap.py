@@ -13,27 +13,32 @@ import asyncio
 import contextlib
 import functools
 import os
-import stat
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 from arena.sandbox.execution import Launch, setup_error, supervise
+from arena.sandbox.inside import (
+    AGENT_FILE,
+    ENVIRONMENT,
+    PYTHON_FILE,
+    SHARED_MEMORY_BYTES,
+    SLOTS,
+    SOCKET,
+    admit,
+    command_inside,
+    slot_uid,
+)
+from arena.sandbox.installation import ensure_bubblewrap
 from arena.sandbox.limits import ControlGroup, Hierarchies, sweep_stale
 from arena.sandbox.probe import Probe, probe_sandbox
-from arena.sandbox.sandbox import AGENT, PYTHON, Exit, Job, Limits, SandboxUnavailable
+from arena.sandbox.sandbox import Exit, Job, Limits, SandboxUnavailable
 from arena.sandbox.seccomp import filter_program
-from arena.sandbox.staging import StagedPython, check_reachable
+from arena.sandbox.staging import StagedPython
 
-FIRST_UID = 61000
-"""Uid of slot 0 on the host. Inside, every agent is uid 1000."""
 AGENT_UID = 1000
-SLOTS = 1000
-SHARED_MEMORY_BYTES = 1 << 20
+"""Every agent's uid inside; on the host it is that of its slot."""
 
-_AGENT_FILE = "/agent/agent.py"
-_SOCKET = "/run/arena/recorder.sock"
-_PYTHON = "/python/bin/python3"
 _SYSTEM_FOLDERS = (
     "/lib",
     "/lib32",
@@ -45,20 +50,11 @@ _SYSTEM_FOLDERS = (
     "/usr/libx32",
 )
 """Shared libraries and the dynamic linker; no programs."""
-_ENVIRONMENT = {
-    "PATH": "/python/bin",
-    "HOME": "/work",
-    "TMPDIR": "/work",
-    "LANG": "C.UTF-8",
-    "LC_ALL": "C.UTF-8",
-    "TZ": "UTC",
-    "LD_LIBRARY_PATH": "/python/lib/shared",
-    "OPENBLAS_NUM_THREADS": "1",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "ARENA_SOCKET": _SOCKET,
-    "ARENA_PACKAGES": "/packages",
-    "ARENA_KIT": "/kit/agent_kit",
-}
+
+
+async def bubblewrap_sandbox(staged: StagedPython, *, install: bool = True) -> BubblewrapSandbox:
+    """The backend with this host's bubblewrap. Raises SandboxUnavailable with what to do."""
+    return BubblewrapSandbox(staged, await ensure_bubblewrap(install=install))
 
 
 class BubblewrapSandbox:
@@ -113,8 +109,8 @@ class BubblewrapSandbox:
     async def _run_in(
         self, group: ControlGroup, job: Job, limits: Limits, slot: int, stop: asyncio.Event | None
     ) -> Exit:
-        uid = FIRST_UID + slot if os.geteuid() == 0 else -1
-        _admit(job.socket, uid)
+        uid = slot_uid(slot) if os.geteuid() == 0 else -1
+        admit(job.socket, uid)
         ready_read, ready_write = os.pipe()
         with contextlib.ExitStack() as open_files:
             try:
@@ -130,8 +126,8 @@ class BubblewrapSandbox:
             launch = Launch(
                 command=[
                     *(str(self._executable), "--args", str(options), "--"),
-                    *(_PYTHON, "-I", "-B", "/support/start.py", str(ready_write), str(limits.processes)),
-                    *_command(job),
+                    *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(ready_write), str(limits.processes)),
+                    *command_inside(job),
                 ],
                 environment={"LD_LIBRARY_PATH": str(self._staged.libraries)},
                 ready_fd=ready_write,
@@ -142,12 +138,12 @@ class BubblewrapSandbox:
 
     def _arguments(self, job: Job, limits: Limits, program: int, source: int) -> list[str]:
         """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""
-        words = [*self._fixed, "--perms", "0444", "--file", str(source), _AGENT_FILE]
-        words += ["--ro-bind", str(job.socket.resolve()), _SOCKET]
+        words = [*self._fixed, "--perms", "0444", "--file", str(source), AGENT_FILE]
+        words += ["--ro-bind", str(job.socket.resolve()), SOCKET]
         words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
         words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm", "--symlink", "work", "/tmp"]  # noqa: S108
         words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(program)]
-        for name, value in {**job.environment, **_ENVIRONMENT}.items():
+        for name, value in {**job.environment, **ENVIRONMENT}.items():
             words += ["--setenv", name, value]
         return words
 
@@ -187,24 +183,6 @@ class BubblewrapSandbox:
     def _size(self, count: int) -> list[str]:
         # Before 0.7 a tmpfs is bounded by the control group's memory only.
         return ["--size", str(count)] if "--size" in self._options else []
-
-
-def _command(job: Job) -> list[str]:
-    chosen = job.command or (PYTHON, "-I", "-B", "/kit/agent_kit/launch.py", AGENT)
-    return [{PYTHON: _PYTHON, AGENT: _AGENT_FILE}.get(word, word) for word in chosen]
-
-
-def _admit(socket: Path, uid: int) -> None:
-    """Let the agent connect to the recorder. Raises SandboxUnavailable or OSError: our fault."""
-    about = socket.stat()
-    if not stat.S_ISSOCK(about.st_mode):
-        raise SandboxUnavailable(
-            f"{socket} is not a socket: the recorder must listen before the sandbox starts"
-        )
-    if uid >= 0:
-        check_reachable(socket.resolve().parent)
-        if about.st_uid != uid:
-            os.chown(socket, uid, -1)
 
 
 @contextlib.contextmanager

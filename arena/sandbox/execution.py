@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from arena.sandbox.limits import ControlGroup, resource_limits
+from arena.sandbox.limits import ControlGroup, Usage, resource_limits
 from arena.sandbox.sandbox import EndReason, Exit, Limits
 from arena.sandbox.staging import StagedPython
 
@@ -68,13 +68,17 @@ class Output:
     streams: tuple[bytearray, bytearray] = field(default_factory=lambda: (bytearray(), bytearray()))
     overflowed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def drain(self, reader: asyncio.StreamReader, stream: bytearray) -> None:
+    async def drain(self, reader: asyncio.StreamReader, stream: int) -> None:
         """Read to the end; what is beyond the limit is dropped, never left to block a writer."""
         while chunk := await reader.read(_CHUNK):
-            stream += chunk[: max(0, self.limit - self.total)]
-            self.total += len(chunk)
-            if self.total > self.limit:
-                self.overflowed.set()
+            self.take(stream, chunk)
+
+    def take(self, stream: int, chunk: bytes) -> None:
+        """Keep what fits of a piece of stdout (0) or stderr (1)."""
+        self.streams[stream].extend(chunk[: max(0, self.limit - self.total)])
+        self.total += len(chunk)
+        if self.total > self.limit:
+            self.overflowed.set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +161,15 @@ async def supervise(
     assert process.stderr is not None
     output = Output(limits.output_bytes)
     drains = [
-        asyncio.create_task(output.drain(process.stdout, output.streams[0])),
-        asyncio.create_task(output.drain(process.stderr, output.streams[1])),
+        asyncio.create_task(output.drain(process.stdout, 0)),
+        asyncio.create_task(output.drain(process.stderr, 1)),
     ]
     ended = asyncio.create_task(status.read())
     try:
         signal_seen = await _first_signal(ready, ended)
         if signal_seen == b"R":
             began = time.monotonic()
-            reason = await _until_end(ended, limits, group, output, stop)
+            reason = await until_end(ended, limits, group, output, stop)
         else:
             reason = "setup_error"
         wall_s = time.monotonic() - began
@@ -182,12 +186,12 @@ async def supervise(
             task.cancel()
         for transport in (ready_transport, status_transport):
             transport.close()
-    return _verdict(
+    return verdict(
         reason="setup_error" if refused else reason,
         report=Report.parse(report_line or b""),
         wall_s=wall_s,
         limits=limits,
-        group=group,
+        usage=group.usage(),
         output=output,
     )
 
@@ -205,8 +209,8 @@ async def _first_signal(ready: asyncio.StreamReader, ended: asyncio.Task[bytes])
         first.cancel()
 
 
-async def _until_end(
-    ended: asyncio.Task[bytes],
+async def until_end(
+    ended: asyncio.Task[bytes] | asyncio.Task[None],
     limits: Limits,
     group: ControlGroup,
     output: Output,
@@ -239,15 +243,16 @@ async def _until_end(
         stopped.cancel()
 
 
-def _verdict(
+def verdict(
     *,
     reason: EndReason,
     report: Report | None,
     wall_s: float,
     limits: Limits,
-    group: ControlGroup,
+    usage: Usage,
     output: Output,
 ) -> Exit:
+    """What is to be said of an end. `report` None: the witness of the end died, which is our fault."""
     stdout, stderr = (printable(bytes(stream)) for stream in output.streams)
     if report is None:
         return setup_error("the warden died without a report", wall_s=wall_s, stderr=stderr, leftovers=1)
@@ -255,7 +260,6 @@ def _verdict(
         last_words = stderr.strip().splitlines()[-1:] or ["it said nothing"]
         detail = f"the sandbox did not come up (code {report.return_code}): {last_words[0]}"
         return setup_error(detail, wall_s=wall_s, stderr=stderr, leftovers=report.leftovers)
-    usage = group.usage()
     cpu_s = report.cpu_s if usage.cpu_s is None else usage.cpu_s
     if reason == "exit":
         if usage.out_of_memory_kills and report.return_code != 0:

@@ -23,14 +23,14 @@ def _installed() -> Path | None:
     return Path(found).resolve() if found else None
 
 
-async def ensure_bubblewrap() -> Path:
-    """The path of `bwrap`, installed by apt-get when it is missing and we are root.
+async def ensure_bubblewrap(*, install: bool = True) -> Path:
+    """The path of `bwrap`, installed by apt-get when it is missing, we are root, and `install` allows it.
 
     Raises SandboxUnavailable with what to do.
     """
     if found := _installed():
         return found
-    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+    if not install or os.geteuid() != 0 or shutil.which("apt-get") is None:
         raise SandboxUnavailable(f"bubblewrap is not installed. {advice()}")
     # The package lists of a fresh image are empty, so a first attempt may fail for that alone.
     tried = await _apt("install", "-y", "--no-install-recommends", "bubblewrap")
@@ -42,8 +42,10 @@ async def ensure_bubblewrap() -> Path:
     raise SandboxUnavailable(f"bubblewrap could not be installed by apt-get ({tried}). {advice()}")
 
 
-def advice() -> str:
-    """What the operator of this machine should do to get a sandbox."""
+def advice(backend: str = "bubblewrap") -> str:
+    """What the operator of this machine should do to get a backend to work."""
+    if backend == "docker":
+        return "Use an engine of this host, not of another, and one that runs Linux containers itself."
     lines = ["Install it: apt-get install bubblewrap, dnf install bubblewrap, or pacman -S bubblewrap."]
     if _APPARMOR_SWITCH.exists() and _APPARMOR_SWITCH.read_text().strip() == "1":
         lines.append(

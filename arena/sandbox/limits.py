@@ -105,7 +105,7 @@ class ControlGroup:
     @classmethod
     def create(cls, limits: Limits, hierarchies: Hierarchies) -> ControlGroup:
         """Make a group with `limits`. Controllers that cannot be had are left out, never an error."""
-        name = f"{_process_identity(os.getpid())}-{next(_sequence)}"
+        name = f"{own_identity()}-{next(_sequence)}"
         folders: dict[str, Path] = {}
         for controller, mount in hierarchies.folders.items():
             parent = mount / FOLDER
@@ -128,6 +128,19 @@ class ControlGroup:
                         _remove(folders.pop(controller))
                         break
         return group
+
+    @classmethod
+    def around(cls, pid: int, hierarchies: Hierarchies) -> ControlGroup:
+        """The group that a process is in, made by somebody else: to be read, and never to be destroyed."""
+        folders: dict[str, Path] = {}
+        for line in _read(Path(f"/proc/{pid}/cgroup")).splitlines():
+            _, controllers, place = line.split(":", 2)
+            for controller in controllers.split(",") if controllers else ("unified",):
+                if mount := hierarchies.folders.get(controller):
+                    folder = mount / place.lstrip("/")
+                    if folder != mount and folder.is_dir():
+                        folders[controller] = folder
+        return cls(hierarchies.unified, folders)
 
     @property
     def enforced(self) -> frozenset[str]:
@@ -214,18 +227,28 @@ def sweep_stale(hierarchies: Hierarchies) -> int:
     An owner is known by PID namespace, id and start time, so that neither a recycled id nor another
     container's validator is taken for a dead one.
     """
-    own_namespace = _process_identity(os.getpid()).split("-")[0]
     stale: dict[str, list[Path]] = {}
     for mount in _distinct(hierarchies.folders):
         for folder in _folders_in(mount / FOLDER):
-            found = re.fullmatch(r"((\d+)-(\d+)-\d+)-\d+", folder.name)
-            if found and found[2] == own_namespace and _process_identity(int(found[3])) != found[1]:
+            found = re.fullmatch(r"(\d+-\d+-\d+)-\d+", folder.name)
+            if found and not alive(found[1]):
                 stale.setdefault(folder.name, []).append(folder)
     for folders in stale.values():
         _empty(folders, deadline_s=5.0)
         for folder in folders:
             _remove(folder)
     return len(stale)
+
+
+def own_identity() -> str:
+    """This process, among all that were and are on this host: it marks what we make, for who clears up."""
+    return _process_identity(os.getpid())
+
+
+def alive(identity: str) -> bool:
+    """Whether the process of that `own_identity` may still live: not surely dead, that is."""
+    namespace, pid, _ = identity.split("-")
+    return namespace != own_identity().split("-")[0] or _process_identity(int(pid)) == identity
 
 
 def _process_identity(pid: int) -> str:

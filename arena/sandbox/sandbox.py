@@ -31,6 +31,11 @@ PLAIN_PYTHON = (PYTHON, "-I", "-B", AGENT)
 EndReason = Literal["exit", "wall", "cpu", "memory", "output", "stopped", "setup_error"]
 
 
+BackendName = Literal["auto", "bubblewrap", "docker"]
+BACKENDS: tuple[Literal["bubblewrap", "docker"], ...] = ("bubblewrap", "docker")
+"""From the strongest on: behind bubblewrap there is no daemon that runs as root."""
+
+
 class SandboxUnavailable(RuntimeError):
     """Foreign code cannot be contained here; the message says what to install or do."""
 
@@ -131,26 +136,38 @@ class Sandbox(Protocol):
         """Run a canary that tries what an agent must not be able to do, and say what held."""
 
 
-async def choose(staged: StagedPython, *, unsafe: bool = False) -> Sandbox:
-    """The strongest sandbox whose probe passes here.
+async def choose(
+    staged: StagedPython, *, backend: BackendName = "auto", unsafe: bool = False, install: bool = True
+) -> Sandbox:
+    """The sandbox named by `backend`; "auto" is the strongest whose probe passes here.
 
-    Raises SandboxUnavailable when none does, unless `unsafe`: then a plain subprocess runs the agents, which
-    is fit for your own agents only.
+    `install`: whether bubblewrap may be installed where it is missing and we are root. Raises
+    SandboxUnavailable, saying what each one lacks, unless `unsafe`: then a plain subprocess runs the agents,
+    which is fit for your own agents only.
     """
     # Imported here because the backends are built on this module's types.
-    from arena.sandbox.bubblewrap import BubblewrapSandbox
-    from arena.sandbox.installation import advice, ensure_bubblewrap
+    from arena.sandbox.bubblewrap import bubblewrap_sandbox
+    from arena.sandbox.docker import docker_sandbox
+    from arena.sandbox.installation import advice
     from arena.sandbox.subprocess_backend import SubprocessSandbox
 
-    try:
-        bubblewrap = BubblewrapSandbox(staged, await ensure_bubblewrap())
-        probe = await bubblewrap.probe()
+    found: list[str] = []
+    for name in BACKENDS if backend == "auto" else (backend,):
+        try:
+            sandbox: Sandbox = (
+                await bubblewrap_sandbox(staged, install=install)
+                if name == "bubblewrap"
+                else await docker_sandbox(staged)
+            )
+            probe = await sandbox.probe()
+        except SandboxUnavailable as error:
+            found.append(f"{name}: {error}")
+            continue
         if probe.ok:
-            return bubblewrap
+            return sandbox
         failed = "; ".join(f"{check.name}: {check.detail}" for check in probe.checks if not check.ok)
-        reason = f"bubblewrap is installed, but its probe failed ({failed}). {advice()}"
-    except SandboxUnavailable as error:
-        reason = str(error)
+        found.append(f"{name} is here, but its probe failed ({failed}). {advice(name)}")
+    reason = " | ".join(found)
     if not unsafe:
         raise SandboxUnavailable(
             f"No sandbox for foreign code: {reason}. Repair it, or pass --unsafe-no-sandbox to run agents "

@@ -131,7 +131,9 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 f"hotkey {wallet.hotkey.ss58_address} is not registered on subnet {chosen.chain.netuid} "
                 f"of {chosen.chain.network}: btcli tx burned-register --netuid {chosen.chain.netuid}"
             )
-        sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
+        sandbox = await ready_sandbox(
+            unsafe=chosen.sandbox.unsafe, backend=chosen.sandbox.backend, say=_log.info
+        )
         problems = await asyncio.to_thread(seeded, chosen.problems, chosen.data_dir / "world")
         world = await _world(chosen, problems, chosen.rules.public_size)
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
@@ -164,7 +166,9 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
 async def _work(chosen: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(provider(chosen.model))
-        sandbox = await ready_sandbox(unsafe=chosen.sandbox.unsafe, say=_log.info)
+        sandbox = await ready_sandbox(
+            unsafe=chosen.sandbox.unsafe, backend=chosen.sandbox.backend, say=_log.info
+        )
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
         await database.migrate()
         planned = await published_plan(database, chosen.problems)

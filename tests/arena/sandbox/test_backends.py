@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from arena.sandbox.bubblewrap import SLOTS, BubblewrapSandbox
+from arena.sandbox.bubblewrap import BubblewrapSandbox
+from arena.sandbox.inside import SLOTS
 from arena.sandbox.limits import FOLDER, Hierarchies, sweep_stale
 from arena.sandbox.sandbox import PLAIN_PYTHON, PYTHON, Job, Limits, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import StagedPython
