@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class SubprocessSandbox:
             return setup_error(f"{type(error).__name__}: {error}")
         finally:
             self._taken.discard(slot)
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(_remove, folder)
 
     async def probe(self) -> Probe:
         """See `Sandbox.probe`."""
@@ -80,3 +80,8 @@ class SubprocessSandbox:
         )
         no_group = ControlGroup(unified=False, folders={})
         return await supervise(staged, launch, ready_read, limits, no_group, stop)
+
+
+def _remove(folder: Path) -> None:
+    # Not shutil.rmtree: an agent can nest folders deeper than Python recurses, or than a path may be long.
+    subprocess.run(["rm", "-rf", "--", str(folder)], check=False, capture_output=True, timeout=60)
