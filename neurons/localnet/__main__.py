@@ -15,6 +15,7 @@ import sys
 import time
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import bittensor_core
 
@@ -92,7 +93,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--block-time", type=float, default=0.25, help="seconds")
     for option in fields(SubnetOptions):
         flag, default = f"--{option.name.replace('_', '-')}", getattr(defaults, option.name)
-        parser.add_argument(flag, type=type(default), default=default, help=f"of that subnet ({default})")
+        kind: dict[str, Any] = (
+            {"action": argparse.BooleanOptionalAction}
+            if isinstance(default, bool)
+            else {"type": type(default)}
+        )
+        parser.add_argument(flag, **kind, default=default, help=f"of that subnet ({default})")
     parser.add_argument(
         "--fund",
         type=_funding,

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from neurons.localnet import dispatch, epochs
+from neurons.localnet import dispatch, epochs, timelock
+from neurons.localnet.calls import Call, DispatchFailure
 from neurons.localnet.codec import Codec, Extrinsic, bytes_of, compact, hash256, hex_of
-from neurons.localnet.dispatch import DispatchFailure
 from neurons.localnet.state import Block, Draft, Ledger, View
 
 POOL_BOUND = 1024
@@ -70,6 +70,7 @@ class Blockchain:
         if last is None:
             draft = Draft(codec, ledger)
             genesis(draft)
+            timelock.store_pulse(draft, timelock.KNOWN_ROUND, timelock.KNOWN_SIGNATURE)
             draft.put("Timestamp", "Now", value=clock_ms())
             self.head = self._seal(draft, [], [], {"spec_version": str(codec.spec_version)})
         elif ledger.fact("spec_version") != str(codec.spec_version):
@@ -158,7 +159,7 @@ class Blockchain:
             included.append(waiting.extrinsic.raw)
             if waiting.watcher is not None:
                 watchers.append(waiting.watcher)
-        epochs.run_due(draft, number)
+        events += [_at_end(e.pallet, e.name, e.attributes) for e in epochs.run_due(draft, number)]
         self.head = self._seal(draft, included, events)
         for watcher in watchers:
             watcher({"inBlock": self.head.hash})
@@ -205,7 +206,7 @@ class Blockchain:
         account = draft.get("System", "Account", extrinsic.address)
         draft.put("System", "Account", extrinsic.address, value={**account, "nonce": extrinsic.nonce + 1})
         attempt = draft.fork()
-        call = dispatch.Call(extrinsic.address, number, extrinsic.arguments)
+        call = Call(extrinsic.address, number, extrinsic.arguments)
         try:
             deposited = dispatch.execute(attempt, extrinsic.pallet, extrinsic.function, call)
         except DispatchFailure as failure:
@@ -259,6 +260,10 @@ def _birth(era: tuple[int, int] | None, current: int) -> int:
 
 def _event(index: int, pallet: str, name: str, attributes: object) -> dict[str, Any]:
     return {"phase": {"ApplyExtrinsic": index}, "event": {pallet: {name: attributes}}, "topics": []}
+
+
+def _at_end(pallet: str, name: str, attributes: object) -> dict[str, Any]:
+    return {"phase": "Finalization", "event": {pallet: {name: attributes}}, "topics": []}
 
 
 def _outcome(index: int, name: str, attributes: object) -> dict[str, Any]:

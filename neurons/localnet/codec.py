@@ -79,8 +79,12 @@ class Codec:
         self._item = lru_cache(maxsize=None)(self._read_item)
 
     def storage_key(self, pallet: str, item: str, arguments: tuple[Any, ...] = ()) -> bytes:
-        """The storage key of an item, hashed as the metadata says."""
+        """The storage key of an item, hashed as the metadata says; with fewer arguments, a prefix of keys."""
         return bytes(self.runtime.storage_key(pallet, item, list(arguments)))
+
+    def is_default(self, pallet: str, item: str, value: object) -> bool:
+        """Whether a value is what an absent key reads as."""
+        return bool(value == self.decode_storage(pallet, item, None))
 
     def encode_storage(self, pallet: str, item: str, value: object) -> bytes:
         """A storage value as SCALE."""
@@ -192,6 +196,15 @@ def hex_of(content: bytes) -> str:
 def bytes_of(text: str) -> bytes:
     """Bytes of 0x-prefixed hex. Raises ValueError."""
     return bytes.fromhex(text.removeprefix("0x"))
+
+
+def plain_bytes(value: object) -> bytes:
+    """The bytes of a decoded `Vec<u8>`, which the codec gives as hex or, where it reads as one, as text."""
+    if isinstance(value, str):
+        return bytes.fromhex(value[2:]) if value.startswith("0x") else value.encode()
+    if isinstance(value, bytes | bytearray):
+        return bytes(value)
+    return bytes(value)  # type: ignore[call-overload, no-any-return]
 
 
 def ss58_of(account: bytes) -> str:

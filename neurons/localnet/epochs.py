@@ -1,44 +1,92 @@
-"""What happens at the end of a tempo: incentives from the validators' weights.
-
-This is the stake-weighted mean of the validators' normalised weights. It is not Yuma consensus: no clipping
-at the stake median, no bonds, no dividends, and nothing is emitted. It shows that weights have an effect; it
-does not show which effect they would have on the real chain.
-"""
+"""What a block does by itself: reveal what is due, and run the epoch of subnets whose tempo has passed."""
 
 from __future__ import annotations
 
-from neurons.localnet import subnet
-from neurons.localnet.state import Draft
-from neurons.localnet.subnet import PALLET, U16_MAX
+from neurons.localnet import commitments, subnet, weighing, yuma
+from neurons.localnet.calls import Event
+from neurons.localnet.state import Draft, View
+from neurons.localnet.subnet import PALLET, RAO_PER_TAO
 
 
-def run_due(state: Draft, block: int) -> None:
-    """Run the epoch of every subnet whose tempo has passed."""
+def run_due(state: Draft, block: int) -> list[Event]:
+    """Everything due in a block, after its extrinsics. An epoch sees what is revealed in its own block."""
+    events = commitments.reveal_due(state, block)
     for netuid in subnet.netuids(state):
-        since = block - state.get(PALLET, "LastEpochBlock", netuid)
+        last = state.get(PALLET, "LastEpochBlock", netuid)
         tempo = state.get(PALLET, "Tempo", netuid)
-        if tempo and since >= tempo:
+        due = tempo and block - last >= tempo
+        if due:
+            index = state.get(PALLET, "SubnetEpochIndex", netuid)
+            state.put(PALLET, "SubnetEpochIndex", netuid, value=index + 1)
+        if state.get(PALLET, "CommitRevealWeightsEnabled", netuid):
+            events += weighing.reveal_due(state, netuid, block)
+        if due:
             _run(state, netuid, block)
-            since = 0
-        state.put(PALLET, "BlocksSinceLastStep", netuid, value=since)
-
-
-def incentives(rows: list[dict[int, int]], stakes: list[int]) -> list[int]:
-    """Incentive of each uid as a u16 share of 65535, from weight rows by validator uid and their stakes."""
-    shares = [0.0] * len(stakes)
-    for row, stake in zip(rows, stakes, strict=True):
-        given = sum(row.values())
-        for target, weight in row.items() if given else ():
-            shares[target] += stake * weight / given
-    total = sum(shares)
-    return [int(share / total * U16_MAX) for share in shares] if total else [0] * len(stakes)
+        state.put(PALLET, "BlocksSinceLastStep", netuid, value=0 if due else block - last)
+    return events
 
 
 def _run(state: Draft, netuid: int, block: int) -> None:
-    subnet.refresh_permits(state, netuid)
-    permitted = state.get(PALLET, "ValidatorPermit", netuid)
-    held = [s if permitted[uid] else 0 for uid, s in enumerate(subnet.stakes(state, netuid))]
-    rows = [dict(state.get(PALLET, "Weights", netuid, uid)) for uid in range(len(held))]
-    state.put(PALLET, "Incentive", netuid, value=incentives(rows, held))
+    standings = _standings(state, netuid)
+    outcome = yuma.epoch(standings, _parameters(state, netuid, block))
+    for item, column in {
+        "Active": outcome.active,
+        "ValidatorPermit": outcome.permits,
+        "Incentive": outcome.incentive,
+        "Dividends": outcome.dividends,
+        "Consensus": outcome.consensus,
+        "ValidatorTrust": outcome.validator_trust,
+        "StakeWeight": outcome.stake_weight,
+        "Emission": outcome.emission,
+    }.items():
+        state.put(PALLET, item, netuid, value=list(column))
+    for uid, (before, row) in enumerate(zip(standings, outcome.bonds, strict=True)):
+        if row:
+            state.put(PALLET, "Bonds", netuid, uid, value=sorted(row.items()))
+        elif before.bonds:
+            state.remove(PALLET, "Bonds", netuid, uid)
     state.put(PALLET, "LastEpochBlock", netuid, value=block)
-    state.put(PALLET, "SubnetEpochIndex", netuid, value=state.get(PALLET, "SubnetEpochIndex", netuid) + 1)
+    state.put(PALLET, "LastMechansimStepBlock", netuid, value=block)
+
+
+def _standings(state: View, netuid: int) -> list[yuma.Standing]:
+    stakes = subnet.stakes(state, netuid)
+    permits = state.get(PALLET, "ValidatorPermit", netuid)
+    updates = state.get(PALLET, "LastUpdate", netuid)
+    sealed = state.get(PALLET, "CommitRevealWeightsEnabled", netuid)
+    earliest = weighing.earliest_commits(state, netuid) if sealed else {}
+    owner = subnet.owner_uid(state, netuid)
+    committed_at = {subnet.uid_of(state, netuid, hotkey): at for hotkey, at in earliest.items()}
+    standings = []
+    for uid, stake in enumerate(stakes):
+        votes = permits[uid] or uid == owner
+        standings.append(
+            yuma.Standing(
+                stake=stake,
+                permit=permits[uid],
+                last_update=updates[uid],
+                registered_at=state.get(PALLET, "BlockAtRegistration", netuid, uid),
+                weights=dict(state.get(PALLET, "Weights", netuid, uid)) if votes else {},
+                bonds=dict(state.get(PALLET, "Bonds", netuid, uid)) if votes else {},
+                committed_at=committed_at.get(uid),
+            )
+        )
+    return standings
+
+
+def _parameters(state: View, netuid: int, block: int) -> yuma.Parameters:
+    """The subnet's hyperparameters. It earns one alpha a block, of which nobody takes a cut."""
+    last = state.get(PALLET, "LastEpochBlock", netuid)
+    return yuma.Parameters(
+        block=block,
+        previous_epoch=state.get(PALLET, "LastMechansimStepBlock", netuid),
+        tempo=state.get(PALLET, "Tempo", netuid),
+        activity_cutoff=state.get(PALLET, "ActivityCutoff", netuid),
+        stake_threshold=int(state.get(PALLET, "StakeThreshold")),
+        max_validators=state.get(PALLET, "MaxAllowedValidators", netuid),
+        owner_uid=subnet.owner_uid(state, netuid),
+        kappa=state.get(PALLET, "Kappa", netuid),
+        bonds_moving_average=state.get(PALLET, "BondsMovingAverage", netuid),
+        bonds_penalty=state.get(PALLET, "BondsPenalty", netuid),
+        emission=(block - last) * RAO_PER_TAO,
+    )

@@ -60,7 +60,11 @@ class LocalNet:
         self._log = log if log is not None else state and state.with_name(state.name + ".log")
         self._arguments = ["--block-time", str(block_time_s), "--owner", owner]
         for name, value in asdict(chosen).items():
-            self._arguments += [f"--{name.replace('_', '-')}", str(value)]
+            flag = name.replace("_", "-")
+            if isinstance(value, bool):
+                self._arguments.append(f"--{flag}" if value else f"--no-{flag}")
+            else:
+                self._arguments += [f"--{flag}", str(value)]
         if state is not None:
             self._arguments += ["--state", str(state)]
         if netuid is not None:

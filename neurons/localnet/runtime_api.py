@@ -7,7 +7,8 @@ from typing import Any
 from neurons.localnet import subnet
 from neurons.localnet.codec import ss58_of
 from neurons.localnet.state import View
-from neurons.localnet.subnet import PALLET, U16_MAX
+from neurons.localnet.subnet import PALLET
+from neurons.localnet.yuma import U16_MAX
 
 _NO_AXON = {
     "block": 0,
@@ -19,6 +20,10 @@ _NO_AXON = {
     "placeholder1": 0,
     "placeholder2": 0,
 }
+_COLUMNS = (
+    *("Active", "ValidatorPermit", "LastUpdate", "Incentive"),
+    *("Dividends", "Consensus", "ValidatorTrust", "Emission"),
+)
 _NO_PROMETHEUS = {"block": 0, "version": 0, "ip": 0, "port": 0, "ip_type": 0}
 
 
@@ -51,10 +56,7 @@ def call(view: View, name: str, arguments: bytes) -> bytes:
 
 def neurons(view: View, netuid: int) -> list[dict[str, Any]]:
     """All neurons of a subnet as `NeuronInfoLite` records."""
-    column = {
-        item: view.get(PALLET, item, netuid)
-        for item in ("Active", "ValidatorPermit", "LastUpdate", "Incentive")
-    }
+    column = {item: view.get(PALLET, item, netuid) for item in _COLUMNS}
     records = []
     for uid in range(subnet.size(view, netuid)):
         hotkey = view.get(PALLET, "Keys", netuid, uid)
@@ -66,16 +68,16 @@ def neurons(view: View, netuid: int) -> list[dict[str, Any]]:
                 "uid": uid,
                 "netuid": netuid,
                 "active": column["Active"][uid],
-                "axon_info": _NO_AXON,
+                "axon_info": view.get(PALLET, "Axons", netuid, hotkey) or _NO_AXON,
                 "prometheus_info": _NO_PROMETHEUS,
                 "stake": [(coldkey, subnet.stake_of(view, netuid, hotkey))],
                 "rank": 0,
-                "emission": 0,
+                "emission": column["Emission"][uid],
                 "incentive": column["Incentive"][uid],
-                "consensus": 0,
+                "consensus": column["Consensus"][uid],
                 "trust": 0,
-                "validator_trust": 0,
-                "dividends": 0,
+                "validator_trust": column["ValidatorTrust"][uid],
+                "dividends": column["Dividends"][uid],
                 "last_update": column["LastUpdate"][uid],
                 "validator_permit": column["ValidatorPermit"][uid],
                 "pruning_score": 0,
@@ -104,6 +106,11 @@ def metagraph(view: View, netuid: int) -> dict[str, Any] | None:
         "last_step": view.get(PALLET, "LastEpochBlock", netuid),
         "blocks_since_last_step": view.get(PALLET, "BlocksSinceLastStep", netuid),
         "moving_price": {"bits": 0},
+        "immunity_period": view.get(PALLET, "ImmunityPeriod", netuid),
+        "activity_cutoff": view.get(PALLET, "ActivityCutoff", netuid),
+        "kappa": view.get(PALLET, "Kappa", netuid),
+        "bonds_moving_avg": view.get(PALLET, "BondsMovingAverage", netuid),
+        "serving_rate_limit": view.get(PALLET, "ServingRateLimit", netuid),
         "min_allowed_weights": view.get(PALLET, "MinAllowedWeights", netuid),
         "max_weights_limit": U16_MAX,
         "weights_version": view.get(PALLET, "WeightsVersionKey", netuid),
@@ -125,6 +132,9 @@ def metagraph(view: View, netuid: int) -> dict[str, Any] | None:
         "validator_permit": [record["validator_permit"] for record in everyone],
         "last_update": [record["last_update"] for record in everyone],
         "incentives": [record["incentive"] for record in everyone],
+        "dividends": [record["dividends"] for record in everyone],
+        "consensus": [record["consensus"] for record in everyone],
+        "emission": [record["emission"] for record in everyone],
         "block_at_registration": [
             view.get(PALLET, "BlockAtRegistration", netuid, uid) for uid in range(len(everyone))
         ],
@@ -134,7 +144,7 @@ def metagraph(view: View, netuid: int) -> dict[str, Any] | None:
         "alpha_dividends_per_hotkey": [],
     }
     for per_neuron in (
-        *("pruning_score", "emission", "dividends", "consensus", "trust", "rank", "tao_stake"),
+        *("pruning_score", "trust", "rank", "tao_stake"),
         *("collateral_locked", "collateral_min", "collateral_earned"),
     ):
         known[per_neuron] = zeros

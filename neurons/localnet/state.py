@@ -8,6 +8,7 @@ deleted, as a node without an archive does.
 
 from __future__ import annotations
 
+import bisect
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ from neurons.localnet.codec import Codec
 
 HISTORY_BLOCKS = 4096
 _LOCK_DEADLINE_S = 15.0
-_LAYOUT = "1"
+_LAYOUT = "2"
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -100,6 +101,10 @@ class Draft(View):
         key = self.codec.storage_key(pallet, item, arguments)
         self.changes[key] = self.codec.encode_storage(pallet, item, value)
 
+    def remove(self, pallet: str, item: str, *arguments: Any) -> None:
+        """Take away what is stored at an item's key, if anything is."""
+        self.changes[self.codec.storage_key(pallet, item, arguments)] = None
+
     def fork(self) -> Draft:
         """A draft on top of this one, to be `absorb`ed or dropped."""
         return Draft(self.codec, self)
@@ -148,6 +153,7 @@ class Ledger:
                 "WHERE value IS NOT NULL"
             )
         )
+        self._sorted = sorted(self._head)
 
     def close(self) -> None:
         """Release the file."""
@@ -183,9 +189,12 @@ class Ledger:
         self._db.execute("COMMIT")
         for key, value in changes.items():
             if value is None:
-                self._head.pop(key, None)
-            else:
-                self._head[key] = value
+                if self._head.pop(key, None) is not None:
+                    del self._sorted[bisect.bisect_left(self._sorted, key)]
+                continue
+            if key not in self._head:
+                bisect.insort(self._sorted, key)
+            self._head[key] = value
 
     def last_block(self) -> Block | None:
         """The newest block, or None before genesis."""
@@ -205,7 +214,13 @@ class Ledger:
 
     def keys(self, prefix: bytes, after: bytes, limit: int) -> list[bytes]:
         """Keys at the newest block."""
-        return sorted(k for k in self._head if k.startswith(prefix) and k > after)[:limit]
+        found: list[bytes] = []
+        before = bisect.bisect_left(self._sorted, prefix)
+        for index in range(max(before, bisect.bisect_right(self._sorted, after)), len(self._sorted)):
+            if len(found) == limit or not self._sorted[index].startswith(prefix):
+                break
+            found.append(self._sorted[index])
+        return found
 
     def at(self, number: int, newest: int) -> Reader:
         """Storage as it was after a block. Raises StateDiscarded when that is too long ago."""

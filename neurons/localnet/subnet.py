@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from neurons.localnet import yuma
 from neurons.localnet.state import Draft, View
+from neurons.localnet.yuma import U16_MAX
 
 PALLET = "SubtensorModule"
-U16_MAX = 65535
 RAO_PER_TAO = 10**9
 MECHANISM_STRIDE = 4096
 """Weights of mechanism m of subnet n are stored at m * 4096 + n."""
@@ -18,6 +20,9 @@ _NEURON_VECTORS = {
     "Incentive": 0,
     "Dividends": 0,
     "Consensus": 0,
+    "ValidatorTrust": 0,
+    "StakeWeight": 0,
+    "Emission": 0,
 }
 
 
@@ -25,15 +30,24 @@ _NEURON_VECTORS = {
 class SubnetOptions:
     """What a new subnet is like. Blocks are counted in this chain's blocks, amounts in TAO.
 
-    Tempo and rate limit are far shorter than mainnet's 360 and 100 blocks, so that a demo does not wait; the
-    stake threshold is mainnet's.
+    Tempo, rate limits and immunity are far shorter than mainnet's 360, 100, 50 and 4096 blocks, so that a
+    demo does not wait; the stake threshold, `kappa` (a u16 share) and `bonds_moving_average` (millionths) are
+    mainnet's. `min_non_immune_uids` is 10 there, which would have a small full subnet give up newcomers.
     """
 
     tempo: int = 20
     weights_rate_limit: int = 10
+    serving_rate_limit: int = 5
+    immunity_period: int = 100
+    activity_cutoff: int = 5000
     max_uids: int = 256
+    min_non_immune_uids: int = 0
     max_validators: int = 64
     min_allowed_weights: int = 0
+    kappa: int = 32767
+    bonds_moving_average: int = 900_000
+    commit_reveal: bool = False
+    reveal_period_epochs: int = 1
     stake_threshold_tao: float = 1000.0
     burn_tao: float = 0.1
 
@@ -83,11 +97,18 @@ def create(
         "Tempo": options.tempo,
         "LastEpochBlock": block,
         "WeightsSetRateLimit": options.weights_rate_limit,
-        "CommitRevealWeightsEnabled": False,
-        "RevealPeriodEpochs": 1,
+        "ServingRateLimit": options.serving_rate_limit,
+        "ImmunityPeriod": options.immunity_period,
+        "ActivityCutoff": options.activity_cutoff,
+        "ActivityCutoffFactorMilli": 1000 * options.activity_cutoff // max(1, options.tempo),
+        "Kappa": options.kappa,
+        "BondsMovingAverage": options.bonds_moving_average,
+        "CommitRevealWeightsEnabled": options.commit_reveal,
+        "RevealPeriodEpochs": options.reveal_period_epochs,
         "MinAllowedWeights": options.min_allowed_weights,
         "MaxWeightsLimit": U16_MAX,
         "MaxAllowedUids": options.max_uids,
+        "MinNonImmuneUids": options.min_non_immune_uids,
         "MaxAllowedValidators": options.max_validators,
         "Burn": rao(options.burn_tao),
     }.items():
@@ -99,17 +120,70 @@ def create(
 def append_neuron(state: Draft, netuid: int, *, hotkey: str, coldkey: str, block: int) -> int:
     """Give a hotkey the next uid. Registration counts as an update, so weights are rate-limited after it."""
     uid = size(state, netuid)
+    append_neurons(state, netuid, ((hotkey, coldkey),), block=block)
+    if stake_of(state, netuid, hotkey):
+        refresh_permits(state, netuid)
+    return uid
+
+
+def append_neurons(state: Draft, netuid: int, keys: Iterable[tuple[str, str]], *, block: int) -> None:
+    """Give many (hotkey, coldkey) the next uids."""
+    first = size(state, netuid)
+    uid = first
+    for hotkey, coldkey in keys:
+        _seat(state, netuid, uid, hotkey=hotkey, coldkey=coldkey, block=block)
+        uid += 1
+    state.put(PALLET, "SubnetworkN", netuid, value=uid)
+    for item, start in _NEURON_VECTORS.items():
+        added = [block if item == "LastUpdate" else start] * (uid - first)
+        state.put(PALLET, item, netuid, value=[*state.get(PALLET, item, netuid), *added])
+
+
+def replace_neuron(state: Draft, netuid: int, uid: int, *, hotkey: str, coldkey: str, block: int) -> None:
+    """Give a pruned uid to another hotkey. What its predecessor said, served and earned goes with it.
+
+    As in the pallet, what others say of the uid stays, and stops counting: it is older than the registration.
+    """
+    gone = state.get(PALLET, "Keys", netuid, uid)
+    state.remove(PALLET, "Uids", netuid, gone)
+    state.remove(PALLET, "IsNetworkMember", gone, netuid)
+    state.remove(PALLET, "Axons", netuid, gone)
+    state.remove(PALLET, "Weights", netuid, uid)
+    state.remove(PALLET, "Bonds", netuid, uid)
+    _seat(state, netuid, uid, hotkey=hotkey, coldkey=coldkey, block=block)
+    for item, start in _NEURON_VECTORS.items():
+        vector = list(state.get(PALLET, item, netuid))
+        vector[uid] = block if item == "LastUpdate" else start
+        state.put(PALLET, item, netuid, value=vector)
+    refresh_permits(state, netuid)
+
+
+def uid_to_prune(state: View, netuid: int, block: int) -> int | None:
+    """Which uid a newcomer gets on a full subnet, or None: the lowest emission outside immunity.
+
+    Then the earliest registration, then the lowest uid. Immune ones are taken, by the same order, when no
+    more than `MinNonImmuneUids` others are left; the owner's hotkey never is. Source: `get_neuron_to_prune`
+    of the Subtensor pallet (pallets/subtensor/src/subnets/registration.rs).
+    """
+    owner = state.get(PALLET, "SubnetOwnerHotkey", netuid)
+    emission = state.get(PALLET, "Emission", netuid)
+    ranked: dict[bool, list[tuple[int, int, int]]] = {True: [], False: []}
+    for uid in range(size(state, netuid)):
+        if state.get(PALLET, "Keys", netuid, uid) != owner:
+            registered_at = state.get(PALLET, "BlockAtRegistration", netuid, uid)
+            immune = block - registered_at < state.get(PALLET, "ImmunityPeriod", netuid)
+            ranked[immune].append((emission[uid], registered_at, uid))
+    enough = len(ranked[False]) > state.get(PALLET, "MinNonImmuneUids", netuid)
+    candidates = ranked[False] if enough else ranked[True]
+    return min(candidates)[2] if candidates else None
+
+
+def _seat(state: Draft, netuid: int, uid: int, *, hotkey: str, coldkey: str, block: int) -> None:
     state.put(PALLET, "Keys", netuid, uid, value=hotkey)
     state.put(PALLET, "Uids", netuid, hotkey, value=uid)
     state.put(PALLET, "IsNetworkMember", hotkey, netuid, value=True)
     state.put(PALLET, "Owner", hotkey, value=coldkey)
     state.put(PALLET, "BlockAtRegistration", netuid, uid, value=block)
-    state.put(PALLET, "SubnetworkN", netuid, value=uid + 1)
-    for item, first in _NEURON_VECTORS.items():
-        vector = [*state.get(PALLET, item, netuid), block if item == "LastUpdate" else first]
-        state.put(PALLET, item, netuid, value=vector)
-    refresh_permits(state, netuid)
-    return uid
 
 
 def size(state: View, netuid: int) -> int:
@@ -141,12 +215,23 @@ def set_stake(state: Draft, netuid: int, hotkey: str, tao: float) -> None:
     refresh_permits(state, netuid)
 
 
+def add_stake(state: Draft, netuid: int, hotkey: str, amount: int) -> None:
+    """Add to a hotkey's stake, in rao, and recompute permits at once."""
+    state.put(PALLET, "TotalHotkeyAlpha", hotkey, netuid, value=stake_of(state, netuid, hotkey) + amount)
+    refresh_permits(state, netuid)
+
+
+def owner_uid(state: View, netuid: int) -> int | None:
+    """The uid of the owner's hotkey, or None when it has none."""
+    return uid_of(state, netuid, state.get(PALLET, "SubnetOwnerHotkey", netuid))
+
+
 def refresh_permits(state: Draft, netuid: int) -> None:
-    """Validator permits: the largest stakes, up to MaxAllowedValidators, that reach the stake threshold."""
-    threshold = max(1, int(state.get(PALLET, "StakeThreshold")))
-    held = stakes(state, netuid)
-    ranked = sorted(
-        (uid for uid, stake in enumerate(held) if stake >= threshold), key=lambda u: (-held[u], u)
+    """Elect the validators now. The real chain does so at epochs only; here a stake counts at once."""
+    permits = yuma.elect(
+        stakes(state, netuid),
+        stake_threshold=int(state.get(PALLET, "StakeThreshold")),
+        max_validators=int(state.get(PALLET, "MaxAllowedValidators", netuid)),
+        owner_uid=owner_uid(state, netuid),
     )
-    permitted = set(ranked[: int(state.get(PALLET, "MaxAllowedValidators", netuid))])
-    state.put(PALLET, "ValidatorPermit", netuid, value=[uid in permitted for uid in range(len(held))])
+    state.put(PALLET, "ValidatorPermit", netuid, value=permits)

@@ -80,7 +80,8 @@ class Outcome:
 def epoch(standings: Sequence[Standing], parameters: Parameters) -> Outcome:
     """Run one epoch over all uids of a subnet."""
     count = len(standings)
-    stake = counted_stake(standings, parameters)
+    counted = _enough([s.stake for s in standings], parameters.stake_threshold, parameters.owner_uid)
+    stake = _normalized(counted)
     active = [s.last_update + parameters.activity_cutoff >= parameters.block for s in standings]
     permits = _with_owner([s.permit for s in standings], parameters.owner_uid)
     active_stake = _normalized(
@@ -97,7 +98,12 @@ def epoch(standings: Sequence[Standing], parameters: Parameters) -> Outcome:
     ]
     bonds = _moved_bonds(standings, parameters, for_bonds, active_stake)
     dividends = _normalized([sum(_times(b, incentive[j]) for j, b in row.items()) for row in bonds])
-    new_permits = elect(stake, parameters)
+    new_permits = elect(
+        [s.stake for s in standings],
+        stake_threshold=parameters.stake_threshold,
+        max_validators=parameters.max_validators,
+        owner_uid=parameters.owner_uid,
+    )
     stored_bonds = _upscaled(bonds)
     return Outcome(
         active=tuple(active),
@@ -112,21 +118,18 @@ def epoch(standings: Sequence[Standing], parameters: Parameters) -> Outcome:
     )
 
 
-def counted_stake(standings: Sequence[Standing], parameters: Parameters) -> list[int]:
-    """Each uid's share of the stake that counts, 32 fractional bits: the owner's, and what is enough."""
-    counted = [
-        s.stake if uid == parameters.owner_uid or s.stake >= parameters.stake_threshold else 0
-        for uid, s in enumerate(standings)
-    ]
-    total = sum(counted)
-    return [(part << _BITS) // total for part in counted] if total else counted
+def elect(
+    stakes: Sequence[int], *, stake_threshold: int, max_validators: int, owner_uid: int | None
+) -> list[bool]:
+    """Validator permits: the owner's, and the largest stakes that reach the threshold, lower uids first."""
+    counted = _enough(stakes, stake_threshold, owner_uid)
+    ranked = sorted((uid for uid, stake in enumerate(counted) if stake), key=lambda uid: (-counted[uid], uid))
+    elected = set(ranked[:max_validators])
+    return _with_owner([uid in elected for uid in range(len(counted))], owner_uid)
 
 
-def elect(stake: Sequence[int], parameters: Parameters) -> list[bool]:
-    """Validator permits: the owner's, and the largest stakes above zero, as many as allowed."""
-    ranked = sorted((uid for uid, part in enumerate(stake) if part), key=lambda uid: (-stake[uid], uid))
-    elected = set(ranked[: parameters.max_validators])
-    return _with_owner([uid in elected for uid in range(len(stake))], parameters.owner_uid)
+def _enough(stakes: Sequence[int], threshold: int, owner_uid: int | None) -> list[int]:
+    return [s if uid == owner_uid or s >= threshold else 0 for uid, s in enumerate(stakes)]
 
 
 def _with_owner(permits: list[bool], owner_uid: int | None) -> list[bool]:
