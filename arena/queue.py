@@ -135,19 +135,25 @@ async def complete(
     An Unscored attempt goes back into the queue while the rules allow another; the last one stays Unscored.
     Raises StaleLease, and writes nothing, when the lease is no longer ours.
     """
-    episode = await session.scalar(select(Episode).where(*_ours(leased)).with_for_update())
-    if episode is None:
-        raise StaleLease(f"episode {leased.episode_id} was taken over; its result is dropped")
-    episode.attempts += 1
-    exhausted = episode.attempts >= rules.max_attempts or episode.fence >= rules.max_leases
+    exhausted = leased.attempt >= rules.max_attempts or leased.fence >= rules.max_leases
     final = not isinstance(verdict, Unscored) or exhausted
-    retry_at = None if final else now + timedelta(seconds=backoff_s(episode.attempts, rules))
-    episode.state = "done" if final else "queued"
-    episode.leased_by = None
-    episode.lease_expires_at = None
-    if retry_at is not None:
-        episode.not_before = retry_at
-    await session.flush()
+    retry_at = None if final else now + timedelta(seconds=backoff_s(leased.attempt, rules))
+    ended: dict[str, Any] = {} if retry_at is None else {"not_before": retry_at}
+    stored = await session.execute(
+        update(Episode)
+        .where(*_ours(leased))
+        .values(
+            state="done" if final else "queued",
+            attempts=leased.attempt,
+            leased_by=None,
+            lease_expires_at=None,
+            **ended,
+        )
+        .returning(Episode.id)
+        .execution_options(synchronize_session=False)
+    )
+    if stored.scalar_one_or_none() is None:
+        raise StaleLease(f"episode {leased.episode_id} was taken over; its result is dropped")
     trace_id = await traces.append(
         session,
         episode_id=leased.episode_id,

@@ -280,14 +280,20 @@ class Worker:
 
 async def assignment_for(session: AsyncSession, leased: Leased) -> Assignment:
     """Source, problem and rules of a leased episode. Raises StorageError when one is gone."""
-    source = await session.scalar(select(Submission.source).where(Submission.id == leased.submission_id))
-    row = await session.get(SuiteProblem, (leased.suite_id, leased.problem_id))
-    rules = await session.scalar(select(Race.rules).where(Race.id == leased.race_id))
-    if source is None or row is None or rules is None:
+    found = await session.execute(
+        select(Submission.source, SuiteProblem, Race.rules)
+        .select_from(Submission)
+        .join(SuiteProblem, SuiteProblem.suite_id == leased.suite_id)
+        .join(Race, Race.id == leased.race_id)
+        .where(Submission.id == leased.submission_id, SuiteProblem.problem_id == leased.problem_id)
+    )
+    row = found.one_or_none()
+    if row is None or row[0] is None:
         raise StorageError(
             f"episode {leased.episode_id} refers to a submission or problem that is not stored"
         )
-    return Assignment(leased, source, answered(row), Rules.load(rules))
+    source, problem, rules = row
+    return Assignment(leased, source, answered(problem), Rules.load(rules))
 
 
 def _unstorable(error: Exception) -> str:
