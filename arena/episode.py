@@ -12,12 +12,12 @@ import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from arena.recorder.budget import Budget
 from arena.recorder.server import EndReason, Recorder
-from arena.recorder.upstream import Upstream
+from arena.recorder.upstream import Model
 from arena.sandbox.sandbox import Exit, Job, Limits, Sandbox
 from arena.verdict import Failed, Solved, Unscored, Verdict
 from problems.environment import Attempt, AttemptStep, Environment, Outcome, ToolUse
@@ -50,17 +50,23 @@ async def play(
     sandbox: Sandbox,
     limits: Limits,
     slot: int,
-    upstream: Upstream,
+    upstream: Model,
     budget: Budget,
     seed: int,
     socket_root: Path,
+    dead_key: str | None = None,
 ) -> EpisodeRecord:
     """Play one episode to its verdict.
 
-    `slot` is this place's number in the sandbox: one episode at a time each. Raises OSError or ValueError
-    when the socket cannot be made under `socket_root` (a path of at most 81 bytes): nothing was played then.
+    With `dead_key`, the miner's own key is known not to serve, and why: every model call is answered so, and
+    the agent is scored on what it does without a model. `slot` is this place's number in the sandbox: one
+    episode at a time each. Raises OSError or ValueError when the socket cannot be made under `socket_root`
+    (a path of at most 81 bytes): nothing was played then.
     """
-    recorder = Recorder(episode_id, problem.problem, environment, upstream, budget, seed)
+    timed = replace(budget, wall_s=limits.wall_s)
+    recorder = Recorder(episode_id, problem.problem, environment, upstream, timed, seed)
+    if dead_key is not None:
+        recorder.refuse_key(dead_key)
     with _socket_folder(socket_root) as folder:
         socket = folder / "s"
         async with recorder.serving(socket):
@@ -177,6 +183,8 @@ def _failed_rule(outcome: Outcome) -> str:
 
 
 def _why_no_answer(recorder: Recorder, ended: Exit) -> str:
+    if recorder.key_refused is not None:
+        return f"own key refused: {recorder.key_refused}"
     if _crashed(ended):
         return f"crashed: {_last_words(ended)}"
     if ended.reason in ("wall", "cpu", "memory", "output"):

@@ -61,6 +61,9 @@ class BudgetRules(_Section):
     """A context of 16,000 tokens at each of those calls."""
     completion_tokens: Count = 100_000
     completion_tokens_per_call: Count = 8_192
+    usd: Annotated[float, Field(gt=0.0, allow_inf_nan=False)] | None = None
+    """US dollars an episode, by the price table of the validator's settings. None: tokens alone are counted,
+    which are the same for every validator, while prices are not."""
     prompt_bytes_per_call: Count = 256 << 10
     """Messages and tools of one model call: some 64,000 tokens. Beyond what a model reads providers fail in
     ways of their own, and an agent that is losing must not be able to make them."""
@@ -69,6 +72,16 @@ class BudgetRules(_Section):
     total_bytes: Count = 16 << 20
     """Of all its requests together: it bounds what is stored, and the memory that storing it takes, which is
     many times as much. `model_calls` contexts of 16,000 tokens are a quarter of it."""
+    concurrent_requests: Count = 8
+    """Executed at once; more wait their turn."""
+    connections: Count = 32
+    temperature_max: Annotated[float, Field(ge=0.0, le=2.0)] = 2.0
+    """What an agent asks for beyond is taken as this; 0 makes every model greedy."""
+    top_p_min: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
+    penalty_max: Annotated[float, Field(ge=0.0, le=2.0)] = 2.0
+    top_logprobs_max: Annotated[int, Field(ge=0, le=20)] = 5
+    """Alternatives a token that an agent may see: they are stored, and 20 are many times the
+    answer itself."""
 
 
 class PayoutRules(_Section):

@@ -12,7 +12,7 @@ Kinds and their bodies:
 - `model_call` {"call_id", "model", "messages": [digest, ...], "tools": digest or null, "params": {...},
                "streamed", "elapsed_ms", and either "response": {"message", "finish_reason", "usage":
                {"prompt_tokens", "completion_tokens", ...}, "emitted": [{"id", "name", "arguments" (canonical,
-               or null when not understood)}, ...]} or "error": {"kind": "provider" | "agent" | "budget",
+               or null when not understood)}, ...]} or "error": {"kind": "provider" | "agent" | "budget" | "key",
                "message", "status"}}
 - `tool_call` {"name", "arguments" (as written), "canonical" (or null), "content", "error" (or null),
                "repairs": [...], "elapsed_ms"}

@@ -16,6 +16,7 @@ The format: https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-traje
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -85,6 +86,7 @@ def to_atif(events: Sequence[Event]) -> atif.Trajectory:
         final_metrics=atif.FinalMetrics(
             total_prompt_tokens=_total(answered, "prompt_tokens"),
             total_completion_tokens=_total(answered, "completion_tokens"),
+            total_cost_usd=_cost(answered),
             total_steps=len(steps),
         ),
         extra=_root_extra(events, started, head),
@@ -263,11 +265,18 @@ def _metrics(usage: Mapping[str, Any]) -> atif.Metrics | None:
         prompt_tokens=tokens(usage, "prompt_tokens"),
         completion_tokens=tokens(usage, "completion_tokens"),
         cached_tokens=cached or None,
+        cost_usd=usage.get("usd"),
     )
 
 
 def _total(answered: Sequence[ModelTurn], name: str) -> int:
     return sum(tokens(turn.usage, name) for turn in answered)
+
+
+def _cost(answered: Sequence[ModelTurn]) -> float | None:
+    """In US dollars; None when no call had a price."""
+    costs = [turn.usage["usd"] for turn in answered if "usd" in turn.usage]
+    return math.fsum(costs) if costs else None
 
 
 def _root_extra(events: Sequence[Event], started: Mapping[str, Any], head: str) -> dict[str, Any]:

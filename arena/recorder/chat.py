@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeVar
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,6 +20,8 @@ LARGEST_SEED = 2**31 - 1
 """Some providers fail on a seed that does not fit in 31 bits; of a longer one, the lowest are taken."""
 LEAST_TEMPERATURE = 0.01
 """Below it a provider divides by nearly nothing; it is taken as 0."""
+PROVIDERS_TEMPERATURE = 1.0
+"""What providers take when nothing is said."""
 
 MAX_SCHEMA_BYTES = 8 * 1024
 SCHEMA_WORDS = frozenset(
@@ -142,6 +144,26 @@ class TemplateSwitches(_Part):
     enable_thinking: bool | None = None
 
 
+class Sampling(Protocol):
+    """How freely agents may have the model sample: fields of `recorder.budget.Budget`."""
+
+    @property
+    def temperature_max(self) -> float:
+        """The highest temperature."""
+
+    @property
+    def top_p_min(self) -> float:
+        """The lowest `top_p`."""
+
+    @property
+    def penalty_max(self) -> float:
+        """The largest presence or frequency penalty, either way."""
+
+    @property
+    def top_logprobs_max(self) -> int:
+        """Alternatives a token that may be asked for."""
+
+
 class ChatRequest(_Part):
     """A chat completion request as an agent may make it."""
 
@@ -155,6 +177,8 @@ class ChatRequest(_Part):
     chat_template_kwargs: TemplateSwitches | None = None
     stop: Stop | Annotated[list[Stop], Field(max_length=MAX_STOPS)] | None = None
     seed: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = Field(default=None, ge=0, le=20)
     temperature: float | None = None
     top_p: float | None = None
     presence_penalty: float | None = None
@@ -170,8 +194,8 @@ class ChatRequest(_Part):
         """The completion length asked for, in tokens."""
         return self.max_completion_tokens or self.max_tokens
 
-    def params(self, *, seed: int, max_tokens: int) -> dict[str, Any]:
-        """Everything but messages and tools, clamped to what a provider accepts, as sent and recorded."""
+    def params(self, *, seed: int, max_tokens: int, sampling: Sampling) -> dict[str, Any]:
+        """Everything but messages and tools, clamped by the rules, as sent and recorded."""
         chosen = self.model_dump(
             exclude_none=True,
             include={
@@ -181,24 +205,27 @@ class ChatRequest(_Part):
                 "reasoning_effort",
                 "chat_template_kwargs",
                 "stop",
+                "logprobs",
+                "top_logprobs",
             },
         )
-        for name, low, high in _RANGES:
+        ranges = {
+            "temperature": (0.0, sampling.temperature_max),
+            "top_p": (sampling.top_p_min, 1.0),
+            "presence_penalty": (-sampling.penalty_max, sampling.penalty_max),
+            "frequency_penalty": (-sampling.penalty_max, sampling.penalty_max),
+            "top_logprobs": (0, sampling.top_logprobs_max),
+        }
+        for name, (low, high) in ranges.items():
             value = getattr(self, name)
             if value is not None:
                 chosen[name] = min(max(value, low), high)
+        if "temperature" not in chosen and sampling.temperature_max < PROVIDERS_TEMPERATURE:
+            chosen["temperature"] = sampling.temperature_max
         if chosen.get("temperature", 1.0) < LEAST_TEMPERATURE:
             chosen["temperature"] = 0.0
         chosen["seed"] = (seed if self.seed is None else self.seed) & LARGEST_SEED
         return {**chosen, "max_tokens": max_tokens}
-
-
-_RANGES = (
-    ("temperature", 0.0, 2.0),
-    ("top_p", 0.0, 1.0),
-    ("presence_penalty", -2.0, 2.0),
-    ("frequency_penalty", -2.0, 2.0),
-)
 
 
 class _Given(BaseModel):
@@ -236,10 +263,13 @@ class GivenChoice(_Given):
 
     message: GivenMessage
     finish_reason: str | None = None
+    logprobs: dict[str, Any] | None = None
 
 
 class GivenUsage(_Given):
-    """What a provider says a call cost, in tokens."""
+    """What a provider says a call cost, in tokens. Whatever else it counts (cached, reasoning) is kept."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
 
     prompt_tokens: int = Field(ge=0)
     completion_tokens: int = Field(ge=0)
@@ -248,6 +278,9 @@ class GivenUsage(_Given):
 class GivenCompletion(_Given):
     """A provider's answer."""
 
+    id: str | None = None
+    model: str | None = None
+    system_fingerprint: str | None = None
     choices: list[GivenChoice] = Field(min_length=1)
     usage: GivenUsage | None = None
 
@@ -259,6 +292,9 @@ class Reply:
     message: dict[str, Any]
     finish_reason: str
     usage: GivenUsage | None
+    logprobs: dict[str, Any] | None = None
+    provider: dict[str, str] = field(default_factory=dict)
+    """What the provider calls the answer and itself: id, model, system_fingerprint, where given."""
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -283,7 +319,8 @@ def parse_reply(value: object) -> Reply:
     if calls:
         message["tool_calls"] = calls
     finish = choice.finish_reason or ("tool_calls" if calls else "stop")
-    return Reply(message, finish, completion.usage)
+    named = completion.model_dump(include={"id", "model", "system_fingerprint"}, exclude_none=True)
+    return Reply(message, finish, completion.usage, choice.logprobs, named)
 
 
 def _tool_call(call: GivenTool, index: int) -> dict[str, Any]:
@@ -324,36 +361,3 @@ def check_own_schema(name: str, schema: Mapping[str, Any] | None) -> None:
         properties = part.get("properties")
         waiting += properties.values() if isinstance(properties, Mapping) else ()
         waiting += [part.get("items"), part.get("additionalProperties")]
-
-
-def completion_body(reply: Reply, *, call_id: str, model: str, created: int) -> dict[str, Any]:
-    """The answer to an unstreamed request."""
-    choice = {"index": 0, "message": reply.message, "finish_reason": reply.finish_reason, "logprobs": None}
-    return {**_frame("chat.completion", call_id, model, created), "choices": [choice], "usage": _usage(reply)}
-
-
-def completion_stream(reply: Reply, *, call_id: str, model: str, created: int, include_usage: bool) -> bytes:
-    """The answer to a streamed request, as server-sent events. The whole message comes in one delta."""
-    frame = _frame("chat.completion.chunk", call_id, model, created)
-    delta = dict(reply.message)
-    if "tool_calls" in delta:
-        delta["tool_calls"] = [{"index": i, **call} for i, call in enumerate(delta["tool_calls"])]
-    chunks: list[dict[str, Any]] = [
-        {**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]},
-        {**frame, "choices": [{"index": 0, "delta": {}, "finish_reason": reply.finish_reason}]},
-    ]
-    if include_usage:
-        chunks.append({**frame, "choices": [], "usage": _usage(reply)})
-    lines = [json.dumps(chunk, ensure_ascii=False) for chunk in chunks]
-    return "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"]).encode()
-
-
-def _frame(kind: str, call_id: str, model: str, created: int) -> dict[str, Any]:
-    return {"id": f"chatcmpl-{call_id}", "object": kind, "created": created, "model": model}
-
-
-def _usage(reply: Reply) -> dict[str, int] | None:
-    if reply.usage is None:
-        return None
-    prompt, completion = reply.usage.prompt_tokens, reply.usage.completion_tokens
-    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}

@@ -19,7 +19,7 @@ from arena import strict_json
 from arena.recorder.budget import Budget, BudgetSpent
 from arena.recorder.llm import ModelDesk
 from arena.recorder.tools import ToolDesk
-from arena.recorder.upstream import Upstream
+from arena.recorder.upstream import Model
 from arena.recorder.wire import Request, Response, UnixHttpServer, WireLimits, json_response
 from arena.recorder.witness import Witness
 from problems.environment import Environment
@@ -37,7 +37,8 @@ MAX_CLAIM_BYTES = 64 * 1024
 class Recorder:
     """The recorder of one episode. Create it in the event loop that will serve it.
 
-    `seed` seeds the sampling of model calls that name no seed. `clock` gives Unix seconds.
+    `seed` seeds the sampling of model calls that name no seed. `clock` gives Unix seconds, `tick` seconds
+    that never go back. Raises Unpriced when the budget counts money and a model has no price.
     """
 
     def __init__(
@@ -45,14 +46,16 @@ class Recorder:
         episode_id: str,
         problem: Problem,
         environment: Environment,
-        upstream: Upstream,
+        upstream: Model,
         budget: Budget,
         seed: int,
         clock: Callable[[], float] = time.time,
+        tick: Callable[[], float] = time.monotonic,
     ) -> None:
+        budget.check_prices(upstream.models, upstream.prices)
         self._problem = problem.model_dump(mode="json")
         self._tools = [tool.openai() for tool in environment.tools(problem)]
-        self._witness = Witness(budget, clock)
+        self._witness = Witness(budget, clock, tick)
         self._tool_desk = ToolDesk(self._witness, environment)
         self._model_desk = ModelDesk(self._witness, environment, self._tools, upstream, seed)
         self._turns = asyncio.Semaphore(budget.concurrent_requests)
@@ -93,6 +96,15 @@ class Recorder:
         return self._model_desk.provider_fault
 
     @property
+    def key_refused(self) -> str | None:
+        """Why the provider would not serve the miner's own key, if it did not."""
+        return self._model_desk.key_refused
+
+    def refuse_key(self, why: str) -> None:
+        """The miner's own key is known not to serve: every model call is answered so."""
+        self._model_desk.key_refused = why
+
+    @property
     def exhausted(self) -> frozenset[str]:
         """The budgets that some request found spent, by their names in `Budget`."""
         return frozenset(self._witness.meter.exhausted)
@@ -116,6 +128,7 @@ class Recorder:
             server.stop_listening()
             await self._tool_desk.close()
             await server.stop()
+            await self._model_desk.close()
 
     def close(self, reason: EndReason, detail: str) -> None:
         """Append the last event. Call it once, after serving."""
@@ -131,12 +144,14 @@ class Recorder:
                 "unlogged_refusals": witness.unlogged_refusals,
                 "fault": witness.fault,
                 "provider_fault": self.provider_fault,
+                "key_refused": self.key_refused,
             },
         )
         witness.finished.set()
 
     async def _answer(self, request: Request) -> Response:
         try:
+            self._witness.meter.check_wall(self._witness.elapsed_s())
             self._witness.meter.count_bytes(len(request.body))
             async with self._turns:
                 return await self._route(request)
@@ -152,6 +167,7 @@ class Recorder:
         match request.method, request.path.split("/")[1:]:
             case "GET", ["problem"]:
                 self.began = True
+                self._witness.begin()
                 return json_response(200, {"problem": self._problem, "tools": self._tools})
             case "GET", ["v1", "models"]:
                 return self._model_desk.models()

@@ -12,13 +12,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+import math
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
 
 import httpx
 from pydantic import SecretStr
 
 from arena import strict_json
+from arena.recorder.assembly import Assembly
+from arena.recorder.budget import Price
 from arena.recorder.chat import ChatError, Reply, parse_reply
 
 AGENTS_FAULT = frozenset({400, 413, 422})
@@ -27,7 +33,12 @@ NOT_WORTH_RETRYING = frozenset({401, 402, 403, 404})
 """Our key, account or address is wrong; asking again will not help."""
 MODERATED = 403
 """Our key was refused, or the words of this very request were; a question of our own tells which."""
+KEYS_FAULT = frozenset({401, 402, 429})
+"""What a provider says to a key that is wrong, out of credit or used too much. It is the fault of whoever the
+key belongs to: see `Upstream`."""
 MAX_PAUSE_S = 10.0
+MAX_RETRY_AFTER_S = 60.0
+"""A provider that wants to be left alone for longer than that has failed the call."""
 
 ORDINARY_TOKENS = 1_024
 ORDINARY_PROMPT_BYTES = 32 * 1024
@@ -38,13 +49,16 @@ longer because it asked for a lot."""
 class ProviderFault(Exception):
     """The provider did not answer as it should. The message is fit for a log: it holds no key.
 
-    `late` says that it did not answer in time.
+    `late` says that it did not answer in time; `retry_after_s` is how long it wants to be left alone.
     """
 
-    def __init__(self, message: str, status: int | None = None, *, late: bool = False) -> None:
+    def __init__(
+        self, message: str, status: int | None = None, *, late: bool = False, retry_after_s: float = 0.0
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.late = late
+        self.retry_after_s = retry_after_s
 
 
 class RequestRejected(Exception):
@@ -55,12 +69,59 @@ class RequestRejected(Exception):
         self.status = status
 
 
+class KeyRefused(Exception):
+    """The provider will not serve the miner's own key: that is between the two. `status` is what it said."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _unlimited() -> float:
+    return math.inf
+
+
+@dataclass(slots=True)
+class Asking:
+    """How one model call is made, and what becomes of it on the way."""
+
+    jitter: float = 0.5
+    """0 to 1: spreads the retries of different episodes."""
+    left_s: Callable[[], float] = _unlimited
+    """What is left of the episode: nothing is tried again that would begin after it."""
+    say: Callable[[dict[str, str]], None] | None = None
+    """Given pieces of text as they come; None asks for the answer whole."""
+    said: bool = False
+    """Whether anything was passed to `say`: from then on there is no asking again."""
+    faults: list[ProviderFault] = field(default_factory=list)
+    """Each failed attempt, as it happens."""
+
+
+class Model(Protocol):
+    """Who answers the model calls of an episode: a provider, or the record of an earlier episode."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that agents may name; the first is what "default" means."""
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        """What they cost, where known."""
+
+    def resolve(self, model: str) -> str | None:
+        """The name by which the provider knows `model`; None when it is not allowed."""
+
+    async def complete(self, payload: dict[str, Any], asking: Asking) -> Reply:
+        """One chat completion. Raises ProviderFault, RequestRejected and KeyRefused."""
+
+
 class Upstream:
     """One provider, shared by all episodes of a process.
 
     `models` is the allowlist; its first entry is what "default" means. `timeout_s` bounds one attempt,
-    `retries` the attempts after the first, `pause_s` (doubled every time) the wait between them. Close it
-    with `aclose`, in the event loop that used it.
+    `retries` the attempts after the first, `pause_s` (doubled every time) the wait between them.
+    `miners_key` says that the key is the miner's own: what the provider says of the key is then theirs to
+    answer for, and no failure of the provider's. Close it with `aclose`, in the event loop that used it.
     """
 
     def __init__(
@@ -74,6 +135,9 @@ class Upstream:
         pause_s: float = 0.5,
         max_response_bytes: int = 4 * 1024 * 1024,
         connections: int = 256,
+        prices: Mapping[str, Price] | None = None,
+        miners_key: bool = False,
+        verify: ssl.SSLContext | bool = True,
     ) -> None:
         if not models:
             raise ValueError("an upstream needs at least one model: name it in the allowlist")
@@ -82,13 +146,17 @@ class Upstream:
         self.models = models
         self.timeout_s = timeout_s
         self.retries = retries
+        self.prices: Mapping[str, Price] = dict(prices or {})
         self._pause_s = pause_s
+        self._miners_key = miners_key
+        self._streams = True
         self._max_response_bytes = max_response_bytes
         self._url = base_url.rstrip("/") + "/chat/completions"
         self._api_key = api_key
         headers = {"authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
         self._client = httpx.AsyncClient(
             headers=headers,
+            verify=verify,
             timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0)),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
         )
@@ -106,25 +174,50 @@ class Upstream:
             return self.models[0]
         return model if model in self.models else None
 
-    async def complete(self, payload: dict[str, Any], *, jitter: float, faults: list[ProviderFault]) -> Reply:
-        """One chat completion. Each failed attempt is added to `faults` as it happens.
+    async def complete(self, payload: dict[str, Any], asking: Asking) -> Reply:
+        """One chat completion.
 
-        `jitter` (0 to 1) spreads the retries of different episodes. Raises ProviderFault when the last
-        attempt failed, RequestRejected when the provider blames the request.
+        Raises ProviderFault when the last attempt failed, RequestRejected when the provider blames the
+        request, KeyRefused when it blames the miner's own key.
         """
+        faults = asking.faults
         while True:
             try:
-                return await self._attempt(payload, self.timeout_s)
+                return await self._ask(payload, asking)
             except ProviderFault as fault:
                 faults.append(fault)
                 rejected = await self._provoked(fault, payload)
                 if rejected is not None:
                     faults.remove(fault)
                     raise rejected from None
-                if len(faults) > self.retries or fault.status in NOT_WORTH_RETRYING:
-                    raise
-            pause = self._pause_s * 2 ** (len(faults) - 1) * (0.5 + jitter)
-            await asyncio.sleep(min(pause, MAX_PAUSE_S))
+                if asking.said or len(faults) > self.retries or fault.status in NOT_WORTH_RETRYING:
+                    raise self._whose(fault) from None
+                backoff = self._pause_s * 2 ** (len(faults) - 1) * (0.5 + asking.jitter)
+                pause = max(min(backoff, MAX_PAUSE_S), fault.retry_after_s)
+                if pause > MAX_RETRY_AFTER_S or pause >= asking.left_s():
+                    raise self._whose(fault) from None
+            await asyncio.sleep(pause)
+
+    async def check_key(self) -> None:
+        """Ask a small question. Raises KeyRefused when the provider will not serve the miner's own key.
+
+        Anything else that goes wrong says nothing of the key.
+        """
+        try:
+            await self._attempt(_question(self.models[0]), self.timeout_s)
+        except RequestRejected:
+            return
+        except ProviderFault as fault:
+            found = self._whose(fault)
+            if isinstance(found, KeyRefused):
+                raise found from None
+
+    def _whose(self, fault: ProviderFault) -> ProviderFault | KeyRefused:
+        """The fault, as the key's when it is a miner's own and the provider says so."""
+        if not self._miners_key or fault.status not in KEYS_FAULT | {MODERATED}:
+            return fault
+        assert fault.status is not None
+        return KeyRefused(str(fault), fault.status)
 
     async def _provoked(self, fault: ProviderFault, payload: dict[str, Any]) -> RequestRejected | None:
         """The fault as the request's own doing, if it is that; until then it is the provider's."""
@@ -140,41 +233,65 @@ class Upstream:
 
     async def _is_well(self, model: str) -> bool:
         """Whether the provider answers a small question of our own, and promptly."""
-        question = {"model": model, "messages": [{"role": "user", "content": "Say yes."}], "max_tokens": 16}
         try:
-            await self._attempt({**question, "stream": False}, self.timeout_s / 2)
+            await self._attempt(_question(model), self.timeout_s / 2)
         except (ProviderFault, RequestRejected):
             return False
         return True
 
-    async def _attempt(self, payload: dict[str, Any], timeout_s: float) -> Reply:
+    async def _ask(self, payload: dict[str, Any], asking: Asking) -> Reply:
+        """One attempt, streamed if it may be. A provider that will not stream is asked for it whole."""
+        if asking.say is None or not self._streams:
+            return await self._attempt(payload, self.timeout_s)
+        try:
+            streamed = {**payload, "stream": True, "stream_options": {"include_usage": True}}
+            return await self._attempt(streamed, self.timeout_s, asking)
+        except RequestRejected:
+            if asking.said:
+                raise
+        reply = await self._attempt(payload, self.timeout_s)
+        self._streams = False
+        return reply
+
+    async def _attempt(
+        self, payload: dict[str, Any], timeout_s: float, asking: Asking | None = None
+    ) -> Reply:
         try:
             async with asyncio.timeout(timeout_s):
-                status, body = await self._post(payload)
+                return await self._exchange(payload, asking)
         except (TimeoutError, httpx.TimeoutException):
             raise ProviderFault(f"no answer within {timeout_s:g} s", late=True) from None
         except httpx.HTTPError as error:
             raise ProviderFault(f"connection failed ({type(error).__name__})") from None
-        if status in AGENTS_FAULT:
-            raise RequestRejected(self._said(body), status)
-        if status != 200:
-            raise ProviderFault(f"status {status}: {self._said(body)}", status)
-        try:
-            return parse_reply(strict_json.loads(body, max_bytes=self._max_response_bytes))
         except strict_json.UnstorableText as error:
             # The provider did its part; it is what the model was made to write that cannot be kept.
             raise RequestRejected(f"the model's answer cannot be kept: {error}", 422) from None
         except (strict_json.StrictJsonError, ChatError) as error:
-            raise ProviderFault(f"malformed answer: {error}", status) from None
+            raise ProviderFault(f"malformed answer: {error}", 200) from None
 
-    async def _post(self, payload: dict[str, Any]) -> tuple[int, bytes]:
-        body = bytearray()
+    async def _exchange(self, payload: dict[str, Any], asking: Asking | None) -> Reply:
         async with self._client.stream("POST", self._url, json=payload) as response:
-            async for piece in response.aiter_bytes():
-                body += piece
-                if len(body) > self._max_response_bytes:
-                    raise ProviderFault(f"answer larger than {self._max_response_bytes} bytes", 200)
-            return response.status_code, bytes(body)
+            if response.status_code == 200 and asking is not None and _is_event_stream(response):
+                assembly = Assembly(_listener(asking), self._max_response_bytes)
+                async for piece in self._pieces(response):
+                    assembly.feed(piece)
+                return parse_reply(assembly.completion())
+            body = b"".join([piece async for piece in self._pieces(response)])
+        status = response.status_code
+        if status in AGENTS_FAULT:
+            raise RequestRejected(self._said(body), status)
+        if status != 200:
+            wait_s = _retry_after_s(response)
+            raise ProviderFault(f"status {status}: {self._said(body)}", status, retry_after_s=wait_s)
+        return parse_reply(strict_json.loads(body, max_bytes=self._max_response_bytes))
+
+    async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        size = 0
+        async for piece in response.aiter_bytes():
+            size += len(piece)
+            if size > self._max_response_bytes:
+                raise ProviderFault(f"answer larger than {self._max_response_bytes} bytes", 200)
+            yield piece
 
     def _said(self, body: bytes) -> str:
         """The provider's own words on an error, short and without our key."""
@@ -193,3 +310,36 @@ class Upstream:
 def _is_large(payload: Mapping[str, Any]) -> bool:
     read = len(json.dumps([payload["messages"], payload.get("tools")], ensure_ascii=False).encode())
     return payload["max_tokens"] > ORDINARY_TOKENS or read > ORDINARY_PROMPT_BYTES
+
+
+def _question(model: str) -> dict[str, Any]:
+    question = {"role": "user", "content": "Say yes."}
+    return {"model": model, "messages": [question], "max_tokens": 16, "stream": False}
+
+
+def _listener(asking: Asking) -> Callable[[dict[str, str]], None]:
+    say = asking.say
+    assert say is not None
+
+    def listen(delta: dict[str, str]) -> None:
+        asking.said = True
+        say(delta)
+
+    return listen
+
+
+def _is_event_stream(response: httpx.Response) -> bool:
+    return str(response.headers.get("content-type", "")).startswith("text/event-stream")
+
+
+def _retry_after_s(response: httpx.Response) -> float:
+    """What `Retry-After` says: seconds, or a date, which is taken by the provider's own clock."""
+    text = response.headers.get("retry-after", "")
+    if text.isascii() and text.isdigit():
+        return float(text[:9])
+    try:
+        wanted = parsedate_to_datetime(text)
+        now = parsedate_to_datetime(response.headers.get("date", ""))
+        return max(0.0, (wanted - now).total_seconds())
+    except (ValueError, TypeError):
+        return 0.0

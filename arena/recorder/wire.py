@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,12 +32,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer, sent as it is."""
+    """An answer, sent as it is. With `stream`, its pieces are the body, sent as they come."""
 
     status: int
     body: bytes
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    stream: AsyncIterator[bytes] | None = None
 
 
 def json_response(status: int, value: Any, headers: Mapping[str, str] | None = None) -> Response:
@@ -184,17 +185,19 @@ class _Peer:
         """Send a whole response. Raises TimeoutError when the client does not take it."""
         if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
-        headers = {
-            "content-type": response.content_type,
-            "content-length": str(len(response.body)),
-            **response.headers,
-        }
-        await self._write(h11.Response(status_code=response.status, headers=list(headers.items())))
-        await self._write(h11.Data(data=response.body))
+        length = {} if response.stream else {"content-length": str(len(response.body))}
+        headers = {"content-type": response.content_type, **length, **response.headers}
+        head = h11.Response(status_code=response.status, headers=list(headers.items()))
+        if response.stream is None:
+            await self._write(head, h11.Data(data=response.body), h11.EndOfMessage())
+            return
+        await self._write(head)
+        async for piece in response.stream:
+            await self._write(h11.Data(data=piece))
         await self._write(h11.EndOfMessage())
 
-    async def _write(self, event: h11.Event) -> None:
-        self._writer.write(self._http.send(event) or b"")
+    async def _write(self, *events: h11.Event) -> None:
+        self._writer.write(b"".join(self._http.send(event) or b"" for event in events))
         async with asyncio.timeout(self._limits.request_timeout_s):
             await self._writer.drain()
 

@@ -7,6 +7,8 @@ succeeded or because we failed it (`fault`). From then on every request is refus
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +19,10 @@ from storage.events import EventKind, EventLog
 class Witness:
     """The state of one episode. It belongs to one event loop."""
 
-    def __init__(self, budget: Budget, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, budget: Budget, clock: Callable[[], float], tick: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`clock` gives Unix seconds, `tick` seconds that never go back."""
         self.log = EventLog()
         self.meter = Meter(budget)
         self.finished = asyncio.Event()
@@ -25,7 +30,23 @@ class Witness:
         """Our own failure, which makes the episode unscored."""
         self.unlogged_refusals = 0
         self._clock = clock
+        self._tick = tick
+        self._began: float | None = None
         self._logged_refusals = 0
+
+    def begin(self) -> None:
+        """The agent runs: from the first call on its time counts."""
+        if self._began is None:
+            self._began = self._tick()
+
+    def elapsed_s(self) -> float:
+        """Seconds since `begin`."""
+        return 0.0 if self._began is None else self._tick() - self._began
+
+    def left_s(self) -> float:
+        """Seconds that the episode may still take."""
+        wall_s = self.meter.budget.wall_s
+        return math.inf if wall_s is None else wall_s - self.elapsed_s()
 
     def now_ms(self) -> int:
         """Unix time in milliseconds."""

@@ -22,6 +22,8 @@ def puppet(puppet_server: Puppet) -> Puppet:
     puppet_server.requests.clear()
     puppet_server.keys.clear()
     puppet_server.well = True
+    puppet_server.go_on.clear()
+    puppet_server.keys_taken = None
     return puppet_server
 
 

@@ -61,7 +61,7 @@ async def test_the_agent_sees_the_problem_and_tools_and_no_answer(
     async with serving(short_folder, upstream) as (recorder, path):
         problem, tools, _ = await kit(path)
         assert problem.query == problem["query"] == "What is 40 + 2?"
-        assert [spec["function"]["name"] for spec in tools.specs] == ["add", "answer", "finish"]
+        assert [spec["function"]["name"] for spec in tools.specs][:3] == ["add", "answer", "finish"]
         assert not hasattr(problem, "answer")
         with pytest.raises(AttributeError, match="there is: add, answer, finish"):
             _ = tools.multiply
@@ -80,7 +80,8 @@ async def test_a_plain_chat_is_answered_and_recorded_with_its_context(
     stored = events.blobs(recorder.log.events)
     assert [stored[name] for name in call["messages"]] == say("hello")
     assert call["params"] == {"temperature": 2.0, "seed": derived_seed(7, 1), "max_tokens": 8192}
-    assert call["response"]["usage"] == {"prompt_tokens": 10, "completion_tokens": 5, "estimated": False}
+    counted = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
+    assert call["response"]["usage"] == {**counted, "estimated": False}
     sent = puppet.requests[0]
     assert (sent["model"], sent["seed"], sent["temperature"]) == ("puppet-1", derived_seed(7, 1), 2.0)
 
@@ -155,7 +156,7 @@ async def test_tool_calls_return_content_and_errors_a_model_can_act_on(
         assert await in_thread(tools.add, amount="40") == {"done": "add", "amount": 40}
         with pytest.raises(ToolError, match="cannot understand"):
             await in_thread(tools.add, sum=1)
-        with pytest.raises(ToolError, match="cannot understand"):
+        with pytest.raises(ToolError, match="the tools are add, answer, finish"):
             await in_thread(tools.call, "no such/tool?", [1])
     recorded = bodies(recorder, "tool_call")
     assert [call["canonical"] for call in recorded] == [{"amount": 40}, None, None]
