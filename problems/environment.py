@@ -14,6 +14,14 @@ from typing import Any, Protocol
 from problems.problem import AnsweredProblem, Problem
 
 
+class ServiceUnavailable(Exception):
+    """A service outside the program, on which a tool relies, did not answer: our failure, and no reply.
+
+    The agent may go on without it. Its answer is then scored; without one the episode cannot be. The message
+    is fit for a log: it holds no secret.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
     """One tool: its name, what it is for, and the JSON Schema (an object schema) of its arguments."""
@@ -122,7 +130,10 @@ class Environment(Protocol):
         """
 
     def call(self, tool: str, arguments: object) -> ToolReply:
-        """Execute a call. An unknown tool or a bad argument is a reply with `error`, never an exception."""
+        """Execute a call. An unknown tool or a bad argument is a reply with `error`, never an exception.
+
+        That a tool is offered for the problem at hand is for the caller to see to. Raises ServiceUnavailable.
+        """
 
     def is_final(self, use: ToolUse) -> bool:
         """Whether this call ends the episode."""

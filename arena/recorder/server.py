@@ -54,9 +54,10 @@ class Recorder:
     ) -> None:
         budget.check_prices(upstream.models, upstream.prices)
         self._problem = problem.model_dump(mode="json")
-        self._tools = [tool.openai() for tool in environment.tools(problem)]
+        offered = environment.tools(problem)
+        self._tools = [tool.openai() for tool in offered]
         self._witness = Witness(budget, clock, tick)
-        self._tool_desk = ToolDesk(self._witness, environment)
+        self._tool_desk = ToolDesk(self._witness, environment, [tool.name for tool in offered])
         self._model_desk = ModelDesk(self._witness, environment, self._tools, upstream, seed)
         self._turns = asyncio.Semaphore(budget.concurrent_requests)
         self.began = False
@@ -92,8 +93,8 @@ class Recorder:
 
     @property
     def provider_fault(self) -> str | None:
-        """Why a model call was lost for the provider's reasons, if no call begun later succeeded."""
-        return self._model_desk.provider_fault
+        """Why a model call, or a tool's call of a service outside, was lost, if no later one succeeded."""
+        return self._model_desk.provider_fault or self._tool_desk.provider_fault
 
     @property
     def key_refused(self) -> str | None:

@@ -1,13 +1,15 @@
 """Tool calls: parsed strictly, executed by the environment outside the agent, recorded as they happened.
 
 Calls of one episode are executed one after the other, so that the log's order is the order of effects and
-nothing can slip in behind a final call. An environment that raises or does not answer in time is our failure,
-not the agent's.
+nothing can slip in behind a final call. A tool that the problem does not offer is refused before the
+environment sees it. An environment that raises or does not answer in time is our failure, not the agent's; a
+service outside that lets a tool down sets `provider_fault`, as a lost model call does.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,7 +17,7 @@ from arena import strict_json
 from arena.recorder.budget import BudgetSpent
 from arena.recorder.wire import Response, json_response
 from arena.recorder.witness import Witness
-from problems.environment import Environment, ToolReply, ToolUse
+from problems.environment import Environment, ServiceUnavailable, ToolReply, ToolUse
 
 MAX_NAME = 128
 
@@ -23,12 +25,20 @@ MAX_NAME = 128
 class ToolDesk:
     """Executes the tool calls of one episode."""
 
-    def __init__(self, witness: Witness, environment: Environment) -> None:
+    def __init__(self, witness: Witness, environment: Environment, offered: Sequence[str]) -> None:
+        """`offered` are the names of the problem's tools."""
         self._witness = witness
         self._environment = environment
+        self._offered = tuple(offered)
+        self._lost: dict[str, str] = {}
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tool")
         self._closing = False
+
+    @property
+    def provider_fault(self) -> str | None:
+        """Why a tool did not answer for the reasons of a service outside, if no later call of it did."""
+        return next(iter(self._lost.values()), None)
 
     async def call(self, name: str, body: bytes) -> Response:
         """Answer `POST /tools/{name}`: {"content", "error"}, with status 200 unless it was refused."""
@@ -57,7 +67,7 @@ class ToolDesk:
         started = self._witness.now_ms()
         loop = asyncio.get_running_loop()
         limit = self._witness.meter.budget.tool_timeout_s
-        answer = loop.run_in_executor(self._thread, self._environment.call, name, arguments)
+        answer = loop.run_in_executor(self._thread, self._reply, name, arguments)
         try:
             reply = await asyncio.wait_for(answer, limit)
             self._record(name, arguments, reply, started)
@@ -69,6 +79,21 @@ class ToolDesk:
         if final:
             self._witness.finished.set()
         return json_response(200, {"content": reply.content, "error": reply.error})
+
+    def _reply(self, name: str, arguments: object) -> ToolReply:
+        """What the tool answers; runs in the tools' own thread."""
+        if name not in self._offered:
+            error = f"there is no tool {name[:MAX_NAME]!a} here; the tools are {', '.join(self._offered)}"
+            return ToolReply({"error": error}, self._environment.canonical(name, arguments), error)
+        try:
+            reply = self._environment.call(name, arguments)
+        except ServiceUnavailable as unavailable:
+            self._lost[name] = str(unavailable)
+            error = f"{name} is not available at present, which is not your fault: go on without it"
+            return ToolReply({"error": error}, self._environment.canonical(name, arguments), error)
+        if reply.error is None:
+            self._lost.pop(name, None)
+        return reply
 
     def _is_final(self, name: str, reply: ToolReply) -> bool:
         return reply.error is None and self._environment.is_final(ToolUse(name, reply.arguments or {}))

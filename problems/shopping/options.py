@@ -19,4 +19,5 @@ class ShoppingOptions(BaseModel):
     exhaustive_sort: bool = False
     """Sort all matches, and not only the 50 best by relevance as ShoppingBench's server does."""
     parity: Literal["shoppingbench"] | None = None
-    """Score web problems by ShoppingBench's own rule: the answer anywhere in title or description."""
+    """Score as ShoppingBench's own code does where it differs: titles count as the same from 0.5 on, and a
+    web problem's answer may stand anywhere in title or description, as any part of a word."""

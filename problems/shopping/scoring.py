@@ -2,103 +2,39 @@
 
 Pure. The rules are those of subnet 15's production scorer, which are ShoppingBench's (arXiv 2508.04266,
 section "Evaluation", and its `rewards/orm.py`, `rewards/prm.py`) with a title threshold of 0.7. Component
-names are theirs. Nothing of form (`length`, `format`) enters success.
+names are theirs. For web problems, which subnet 15 does not have, they are ShoppingBench's, with the answer
+taken as whole words of the title (`web_rule.py`). Nothing of form (`length`, `format`) enters success.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
-
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from problems.environment import Attempt, AttemptStep, Outcome, RuleFailure, ToolUse
 from problems.problem import AnsweredProblem
-from problems.shopping.product import Product, Text, Texts
+from problems.shopping.answer import PriceRange as PriceRange
+from problems.shopping.answer import ShoppingAnswer, Target, read_answer
+from problems.shopping.answer import UnscorableProblem as UnscorableProblem
+from problems.shopping.options import ShoppingOptions
+from problems.shopping.product import Product
 from problems.shopping.similarity import TitleSimilarity
-from problems.shopping.vouchers import Voucher, total
+from problems.shopping.vouchers import total
+from problems.shopping.web_rule import WEB_THRESHOLD, mentioned, named
 
 RULES = "shopping-rules-1"
 TITLE_THRESHOLD = 0.7
-"""At least this similarity makes two titles the same (subnet 15; ShoppingBench itself uses 0.5)."""
+"""At least this similarity makes two titles the same (subnet 15)."""
+PARITY_THRESHOLD = 0.5
+"""What ShoppingBench itself uses."""
+RACED = ShoppingOptions()
+"""How races are scored."""
 
 _FIELDS = ("title", "price", "service", "sku & attrs")
 _TAGS = ("<think>", "</think>", "<tool_call>", "</tool_call>", "<response>", "</response>")
 
 Lookup = Callable[[str], Product | None]
 """A product by its id, None when the catalog lacks it."""
-
-
-class UnscorableProblem(ValueError):
-    """The problem's answer cannot be scored by these rules; the message says why."""
-
-
-class PriceRange(BaseModel):
-    """Inclusive bounds in PHP; None is unbounded."""
-
-    model_config = ConfigDict(frozen=True)
-
-    low: float | None = None
-    high: float | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_mode(cls, value: Any) -> Any:
-        """Read ShoppingBench's `{mode: [low, high]}`."""
-        if not isinstance(value, dict) or len(value) != 1:
-            return value
-        ((mode, bounds),) = value.items()
-        if mode in ("low", "high"):
-            return value
-        if mode not in ("less than", "greater than", "between"):
-            raise ValueError(f"unknown price mode {mode!r}")
-        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-            raise ValueError(f"the bounds of a price range are a pair, not {bounds!r}")
-        low, high = bounds
-        return {"low": None if mode == "less than" else low, "high": None if mode == "greater than" else high}
-
-    @model_validator(mode="after")
-    def _bounded(self) -> PriceRange:
-        if self.low is None and self.high is None:
-            raise ValueError("a price range needs a bound")
-        return self
-
-    def holds(self, price: float) -> bool:
-        """Whether `price` lies within the bounds."""
-        return (self.low is None or price >= self.low) and (self.high is None or price <= self.high)
-
-
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, dict) else value
-
-
-class Target(BaseModel):
-    """A ground-truth product: its id, and what a product must have to be as good."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    product_id: Annotated[Text, Field(min_length=1)]
-    title: Texts = ()
-    price: tuple[PriceRange, ...] = ()
-    service: Texts = ()
-    sku_options: tuple[dict[str, Text], ...] = ()
-    attributes: tuple[dict[str, Texts], ...] = ()
-
-    def pairs(self) -> frozenset[tuple[str, str]]:
-        """Every (key, value) that is wanted of SKU and attributes together."""
-        sku = {pair for option in self.sku_options for pair in option.items()}
-        attributes = {(key, v) for entry in self.attributes for key, vs in entry.items() for v in vs}
-        return frozenset(sku | attributes)
-
-
-class ShoppingAnswer(BaseModel):
-    """A problem's answer, as ShoppingBench writes it: the targets in order, and the voucher if any."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-    reward: Annotated[tuple[Target, ...], BeforeValidator(_listed), Field(min_length=1)]
-    voucher: Voucher | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +60,15 @@ class Match:
         return self.hits[name] / self.totals[name] if self.totals[name] else 0.0
 
 
-def scorer_name(similarity: TitleSimilarity) -> str:
+def scorer_name(similarity: TitleSimilarity, options: ShoppingOptions = RACED) -> str:
     """What `Outcome.scorer` says: the rules' version and the similarity with its threshold."""
-    return f"{RULES}+{similarity.name}@{TITLE_THRESHOLD}"
+    rules = RULES if options.parity is None else f"{RULES}/{options.parity}"
+    return f"{rules}+{similarity.name}@{title_threshold(options)}"
+
+
+def title_threshold(options: ShoppingOptions) -> float:
+    """The similarity from which two titles are the same, outside web problems."""
+    return TITLE_THRESHOLD if options.parity is None else PARITY_THRESHOLD
 
 
 def recommended_ids(attempt: Attempt) -> list[str]:
@@ -138,7 +80,14 @@ def recommended_ids(attempt: Attempt) -> list[str]:
     return []
 
 
-def match(product: Product, target: Target, similarity: TitleSimilarity, *, where: str = "target") -> Match:
+def match(
+    product: Product,
+    target: Target,
+    similarity: TitleSimilarity,
+    *,
+    threshold: float = TITLE_THRESHOLD,
+    where: str = "target",
+) -> Match:
     """Hold `product` against `target`; `where` names the target in the failures."""
     exact = product.product_id == target.product_id
     failures: list[RuleFailure] = []
@@ -148,11 +97,12 @@ def match(product: Product, target: Target, similarity: TitleSimilarity, *, wher
             failures.append(RuleFailure(f"{where}.{rule}", wanted, found))
         return int(held)
 
+    def titled(title: str) -> int:
+        alike = 1.0 if exact else similarity.similarity(product.title, title)
+        return holds("title", alike >= threshold, *_titles(title, threshold, product.title, alike))
+
     hits = {
-        "title": sum(
-            holds("title", exact or _same_title(product.title, title, similarity), title, product.title)
-            for title in target.title
-        ),
+        "title": sum(map(titled, target.title)),
         "price": sum(
             holds("price", price.holds(product.price), price.model_dump(), product.price)
             for price in target.price
@@ -177,30 +127,93 @@ def match(product: Product, target: Target, similarity: TitleSimilarity, *, wher
     return Match(product, exact, hits, totals, tuple(failures))
 
 
-def score(problem: AnsweredProblem, attempt: Attempt, lookup: Lookup, similarity: TitleSimilarity) -> Outcome:
+def score(
+    problem: AnsweredProblem,
+    attempt: Attempt,
+    lookup: Lookup,
+    similarity: TitleSimilarity,
+    *,
+    options: ShoppingOptions = RACED,
+) -> Outcome:
     """Apply the rules to what an agent did.
 
     Raises UnscorableProblem when the problem's answer is malformed, or its category has no rules here.
     """
-    category = problem.problem.category
-    answer = read_answer(problem)
-    ids = recommended_ids(attempt)
-    components = {"length": length(attempt.steps), "format": form(attempt.steps)}
-    if category == "product":
-        matches = [_matched(ids[:1], answer.reward[:1], 0, lookup, similarity)]
-        if isinstance(matches[0], RuleFailure):
-            return Outcome(components, False, scorer_name(similarity), (matches[0],))
-    else:
-        matches = [_matched(ids, answer.reward, i, lookup, similarity) for i in range(len(answer.reward))]
-    components |= _averages([m if isinstance(m, Match) else None for m in matches])
-    failures = [f for m in matches for f in (m.failures if isinstance(m, Match) else (m,))]
-    solved = components["rule"] >= 1
-    if category != "product":
-        name, passed, failure = _basket(answer, [m for m in matches if isinstance(m, Match)])
-        components[name] = float(passed)
-        solved = solved and passed
+    rules = _Rules(read_answer(problem), recommended_ids(attempt), lookup, similarity, options)
+    by_category = {"product": rules.one_product, "web": rules.web}
+    found, solved, failures = by_category.get(problem.problem.category, rules.many_products)()
+    components = {"length": length(attempt.steps), "format": form(attempt.steps)} | found
+    return Outcome(components, solved, scorer_name(similarity, options), tuple(failures))
+
+
+_Found = tuple[dict[str, float], bool, Sequence[RuleFailure]]
+"""Components, whether the problem is solved, and the rules that did not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """The rules of each category, on what was recommended for one problem."""
+
+    answer: ShoppingAnswer
+    ids: Sequence[str]
+    lookup: Lookup
+    similarity: TitleSimilarity
+    options: ShoppingOptions
+
+    def one_product(self) -> _Found:
+        """The first product against the first target."""
+        held = self._held(0)
+        if isinstance(held, RuleFailure):
+            return {}, False, [held]
+        components = _averages([held])
+        return components, components["rule"] >= 1, held.failures
+
+    def many_products(self) -> _Found:
+        """Products against targets by position, and the rule over all of them together."""
+        held = [self._held(at) for at in range(len(self.answer.reward))]
+        matches = [m for m in held if isinstance(m, Match)]
+        failures = [f for m in held for f in (m.failures if isinstance(m, Match) else (m,))]
+        components = _averages([m if isinstance(m, Match) else None for m in held])
+        name, passed, failure = _basket(self.answer, matches)
         failures += [failure] if failure else []
-    return Outcome(components, solved, scorer_name(similarity), tuple(failures))
+        return components | {name: float(passed)}, components["rule"] >= 1 and passed, failures
+
+    def web(self) -> _Found:
+        """The target itself, or a product whose title names the answer and is nearly the target's."""
+        product = self._product(0)
+        if isinstance(product, RuleFailure):
+            return {}, False, [product]
+        target, wanted = self.answer.reward[0], self.answer.knowledge or ""
+        exact = product.product_id == target.product_id
+        alike = 1.0 if exact else self.similarity.similarity(product.title, target.title[0])
+        says = exact or (mentioned(wanted, product) if self.options.parity else named(wanted, product.title))
+        same = alike >= WEB_THRESHOLD
+        components = {
+            "product": 1.0,
+            "gt": float(exact),
+            "rule": (says + same) / 2,
+            "answer": float(says),
+            "title": float(same),
+        }
+        failures = [] if says else [RuleFailure("target 1.answer", wanted, product.title)]
+        if not same:
+            titles = _titles(target.title[0], WEB_THRESHOLD, product.title, alike)
+            failures.append(RuleFailure("target 1.title", *titles))
+        return components, says and same, failures
+
+    def _product(self, at: int) -> Product | RuleFailure:
+        """The product that was recommended for the target at position `at`, or why there is none."""
+        where, wanted = f"target {at + 1}", self.answer.reward[at].product_id
+        if at >= len(self.ids):
+            return RuleFailure(f"{where}.recommended", wanted, None)
+        return self.lookup(self.ids[at]) or RuleFailure(f"{where}.in the catalog", wanted, self.ids[at])
+
+    def _held(self, at: int) -> Match | RuleFailure:
+        product = self._product(at)
+        if isinstance(product, RuleFailure):
+            return product
+        target, threshold = self.answer.reward[at], title_threshold(self.options)
+        return match(product, target, self.similarity, threshold=threshold, where=f"target {at + 1}")
 
 
 def intended_attempt(problem: AnsweredProblem) -> Attempt:
@@ -208,22 +221,6 @@ def intended_attempt(problem: AnsweredProblem) -> Attempt:
     ids = ",".join(target.product_id for target in read_answer(problem).reward)
     uses = (ToolUse("recommend_product", {"product_ids": ids}), ToolUse("terminate", {"status": "success"}))
     return Attempt(tuple(AttemptStep((use,), reasoning="intended", timestamp_ms=1.0) for use in uses))
-
-
-def read_answer(problem: AnsweredProblem) -> ShoppingAnswer:
-    """The problem's answer, typed. Raises UnscorableProblem."""
-    name, category = problem.problem.problem_id, problem.problem.category
-    if category not in ("product", "shop", "voucher"):
-        raise UnscorableProblem(
-            f"problem {name} is of category {category!r}; the rules know product, shop and voucher"
-        )
-    try:
-        answer = ShoppingAnswer.model_validate(problem.answer)
-    except ValidationError as error:
-        raise UnscorableProblem(f"the answer of problem {name} is malformed: {error}") from error
-    if category == "voucher" and answer.voucher is None:
-        raise UnscorableProblem(f"problem {name} is of category voucher and has no voucher")
-    return answer
 
 
 def length(steps: Sequence[AttemptStep]) -> float:
@@ -246,17 +243,9 @@ def _form_of(step: AttemptStep) -> float:
     return 1.0 if timed else 0.5
 
 
-def _matched(
-    ids: Sequence[str], targets: Sequence[Target], i: int, lookup: Lookup, similarity: TitleSimilarity
-) -> Match | RuleFailure:
-    """The product at position `i` against the target there, or why there is none."""
-    where = f"target {i + 1}"
-    if i >= len(ids):
-        return RuleFailure(f"{where}.recommended", targets[i].product_id, None)
-    product = lookup(ids[i])
-    if product is None:
-        return RuleFailure(f"{where}.in the catalog", targets[i].product_id, ids[i])
-    return match(product, targets[i], similarity, where=where)
+def _titles(wanted: str, threshold: float, found: str, alike: float) -> tuple[object, object]:
+    """What the title rule wanted and what it found. Rounded: embeddings differ in the last digits by host."""
+    return {"title": wanted, "at least": threshold}, {"title": found, "similarity": round(alike, 3)}
 
 
 def _averages(matches: Sequence[Match | None]) -> dict[str, float]:
@@ -287,10 +276,6 @@ def _basket(answer: ShoppingAnswer, matches: Sequence[Match]) -> tuple[str, bool
     passed = answer.voucher.affordable(price, len(shops))
     found = {"price": float(price), "shops": len(shops)}
     return name, passed, None if passed else RuleFailure(name, answer.voucher.model_dump(), found)
-
-
-def _same_title(candidate: str, truth: str, similarity: TitleSimilarity) -> bool:
-    return similarity.similarity(candidate, truth) >= TITLE_THRESHOLD
 
 
 def _best_pairs(product: Product, wanted: frozenset[tuple[str, str]]) -> frozenset[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""The shopping world behind the `Environment` protocol: a catalog, four tools and the rules."""
+"""The shopping world behind the `Environment` protocol: a catalog, its tools and the rules."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ from problems.problem import AnsweredProblem, Problem
 from problems.shopping import scoring
 from problems.shopping.arguments import BadArgument, canonicalise
 from problems.shopping.catalog import Catalog, Filters, Product
+from problems.shopping.options import ShoppingOptions
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
-from problems.shopping.tools import TOOLS
+from problems.shopping.tools import ALL_TOOLS, DEFAULT_WEB_RESULTS, TOOLS
+from problems.shopping.web import SearchRefused, WebSearch
 
 NAME = "shopping"
+VERSION = "shopping-tools-2"
+"""Changes with anything that changes what a tool takes or answers."""
 VERSION = "shopping-1"
 """Changes with any change of the tools or of what they answer; suites name it."""
 
@@ -22,25 +26,45 @@ class ShoppingEnvironment:
     """ShoppingBench's world (arXiv 2508.04266) over one catalog. Stateless, and safe from several threads."""
 
     name = NAME
+    version = VERSION
 
-    def __init__(self, catalog: Catalog, similarity: TitleSimilarity | None = None) -> None:
-        """A world over `catalog` that compares titles by `similarity` (lexical when not given)."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        similarity: TitleSimilarity | None = None,
+        *,
+        options: ShoppingOptions | None = None,
+        web: WebSearch | None = None,
+    ) -> None:
+        """A world over `catalog` that compares titles by `similarity` (lexical when not given).
+
+        Without `web`, problems of category web cannot be played: `web_search` is offered to none.
+        """
         self.catalog = catalog
         self.similarity: TitleSimilarity = similarity or LexicalSimilarity()
+        self.options = options or ShoppingOptions()
+        self.web = web
 
     @classmethod
-    def open(cls, directory: Path) -> ShoppingEnvironment:
+    def open(
+        cls,
+        directory: Path,
+        similarity: TitleSimilarity | None = None,
+        *,
+        options: ShoppingOptions | None = None,
+        web: WebSearch | None = None,
+    ) -> ShoppingEnvironment:
         """The world over the catalog in `directory`. Raises CatalogError when there is none."""
-        return cls(Catalog.open(directory))
+        return cls(Catalog.open(directory), similarity, options=options, web=web)
 
     @property
     def scorer(self) -> str:
         """What every outcome of this environment names as its scorer."""
-        return scoring.scorer_name(self.similarity)
+        return scoring.scorer_name(self.similarity, self.options)
 
     def tools(self, problem: Problem) -> tuple[ToolSpec, ...]:
-        """The same four tools for every problem."""
-        return TOOLS
+        """Four tools for every problem, and `web_search` for those of category web."""
+        return ALL_TOOLS if problem.category == "web" and self.web is not None else TOOLS
 
     def canonical(self, tool: str, arguments: object) -> dict[str, Any] | None:
         """The canonical arguments of a call, or None when it cannot be understood."""
@@ -50,7 +74,7 @@ class ShoppingEnvironment:
             return None
 
     def call(self, tool: str, arguments: object) -> ToolReply:
-        """Execute a call; what cannot be executed is answered with `error`."""
+        """Execute a call; what cannot be executed is answered with `error`. Raises ServiceUnavailable."""
         try:
             canonical, repairs = canonicalise(tool, arguments)
         except BadArgument as error:
@@ -71,7 +95,7 @@ class ShoppingEnvironment:
 
     def score(self, problem: AnsweredProblem, attempt: Attempt) -> Outcome:
         """Apply the rules. Raises UnscorableProblem when the problem is not one they know."""
-        return scoring.score(problem, attempt, self.catalog.get, self.similarity)
+        return scoring.score(problem, attempt, self.catalog.get, self.similarity, options=self.options)
 
     def _execute(self, tool: str, arguments: dict[str, Any]) -> Any:
         if tool == "find_product":
@@ -80,6 +104,8 @@ class ShoppingEnvironment:
             return self._view(arguments["product_ids"].split(","))
         if tool == "recommend_product":
             return self._recommend(arguments["product_ids"].split(","))
+        if tool == "web_search":
+            return self._search_web(arguments)
         return "The conversation has ended."
 
     def _find(self, arguments: dict[str, Any]) -> list[dict[str, Any]]:
@@ -102,6 +128,15 @@ class ShoppingEnvironment:
             sort=arguments.get("sort", "default"),
         )
         return [_summary(product) for product in found]
+
+    def _search_web(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
+        if self.web is None:
+            raise BadArgument("web_search is not offered here; find_product searches the shop")
+        try:
+            found = self.web.search(arguments["q"], arguments.get("max_results", DEFAULT_WEB_RESULTS))
+        except SearchRefused as refused:
+            raise BadArgument(str(refused)) from None
+        return [snippet.shown() for snippet in found]
 
     def _view(self, ids: list[str]) -> list[dict[str, Any]]:
         products = {product_id: self.catalog.get(product_id) for product_id in ids}

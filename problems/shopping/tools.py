@@ -1,7 +1,7 @@
-"""The four shopping tools: the only definition of their names, purposes and arguments.
+"""The shopping tools: the only definition of their names, purposes and arguments.
 
-Parameters are those of ShoppingBench's toolkit (arXiv 2508.04266). How a written call is understood stands in
-`arguments.py`.
+Four are offered for every problem, `web_search` only where a problem needs it. Parameters are those of
+ShoppingBench's toolkit (arXiv 2508.04266). How a written call is understood stands in `arguments.py`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ MAX_QUERY = 1_000
 """Characters in a search text."""
 MAX_IDS = 20
 """Products in one call."""
+MAX_WEB_QUERY = 400
+MAX_WEB_RESULTS = 10
+DEFAULT_WEB_RESULTS = 5
 
 PRICE_FORMS = '"100-500" (both included), "100-" (100 or more) or "0-500" (500 or less)'
 """The accepted ways to write a price range, as a model is told."""
@@ -87,3 +90,28 @@ TERMINATE = ToolSpec(
     },
 )
 TOOLS = (FIND, VIEW, RECOMMEND, TERMINATE)
+"""Offered for every problem."""
+WEB_SEARCH = ToolSpec(
+    "web_search",
+    "Search the web for a fact that the request needs. Each result has a url, a title and a passage.",
+    {
+        "type": "object",
+        "properties": {
+            "q": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MAX_WEB_QUERY,
+                "description": "What to search for, in words.",
+            },
+            "max_results": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_WEB_RESULTS,
+                "description": f"How many results, {DEFAULT_WEB_RESULTS} when not given.",
+            },
+        },
+        "required": ["q"],
+        "additionalProperties": False,
+    },
+)
+ALL_TOOLS = (*TOOLS, WEB_SEARCH)

@@ -19,6 +19,8 @@ class Ledger:
             _spec("add", amount={"type": "integer"}),
             _spec("answer", total={"type": "integer"}),
             _spec("finish"),
+            _spec("explode"),
+            _spec("hang"),
         )
 
     def canonical(self, tool: str, arguments: object) -> dict[str, Any] | None:
