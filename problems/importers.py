@@ -14,9 +14,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from problems.problem import AnsweredProblem
+from problems.shopping.identity import answered
 from problems.shopping.product import Product
 from problems.shopping.scoring import ShoppingAnswer
-from problems.shopping.synthesis import answered
 
 SHOPPINGBENCH_FILES = {
     "synthesize_product_test.jsonl": "product",

@@ -123,6 +123,12 @@ _SHOP = (
     ("Find one seller who has all of these: ", ""),
 )
 _SEVERAL = ("I'm looking for several things: ", "I need the following: ", "Show me these products: ", "")
+_WEB = (
+    "Whatever the answer is, I want to buy {} with that in the name.",
+    "The answer is in the name of what I want: {}.",
+    "Please find me {}, called after the answer.",
+    "I would like to buy {} whose title names the answer.",
+)
 _ORDINALS = ("First, ", "Second, ", "Third, ", "Fourth, ")
 
 
@@ -143,6 +149,12 @@ def voucher_query(rng: Random, wanted: Sequence[tuple[str, Target]], voucher: Vo
     if len(wanted) == 1:
         return product_query(rng, wanted) + voucher_text(voucher)
     return rng.choice(_SEVERAL) + _enumerated(rng, wanted) + voucher_text(voucher)
+
+
+def web_query(rng: Random, wanted: Sequence[tuple[str, Target]], question: str) -> str:
+    """What a shopper says who names what a product must be called by a question only."""
+    ((noun, target),) = wanted
+    return f"{question} {rng.choice(_WEB).format(noun_phrase(rng, noun, target))}"
 
 
 def voucher_text(voucher: Voucher) -> str:
