@@ -16,9 +16,7 @@ from problems.shopping.tools import ALL_TOOLS, DEFAULT_WEB_RESULTS, TOOLS
 from problems.shopping.web import SearchRefused, WebSearch
 
 NAME = "shopping"
-VERSION = "shopping-tools-2"
-"""Changes with anything that changes what a tool takes or answers."""
-VERSION = "shopping-1"
+VERSION = "shopping-2"
 """Changes with any change of the tools or of what they answer; suites name it."""
 
 
