@@ -1,4 +1,5 @@
-"""The `arena` command. Errors that a user can meet are one sentence and exit status 2, never a traceback.
+"""The `arena` command. Errors that a user can meet are one sentence, never a traceback. Status 2 means that
+somebody must change something, 75 that a supervisor should start the command anew.
 
 A command's module is imported when that command is given: whoever asks for help, or exports traces, does not
 wait for what only a validator needs.
@@ -101,18 +102,18 @@ def main() -> None:
             os._exit(_INTERRUPTED)
         raise
     except Exception as error:  # the boundary to the user
-        from neurons.user_errors import explanation
+        from neurons.user_errors import explanation, status
 
         told = explanation(error)
         if told is None:
             raise
-        _fail(told)
+        _fail(told, status(error))
 
 
-def _fail(message: str) -> NoReturn:
+def _fail(message: str, status: int) -> NoReturn:
     # Text, because a path or a miner's name may hold what rich takes for markup.
     Console(stderr=True).print(Text.assemble(("arena: ", "red"), message), soft_wrap=True)
-    sys.exit(2)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

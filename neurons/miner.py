@@ -95,3 +95,12 @@ def _refusal(answer: httpx.Response) -> SubmissionRefused:
         return SubmissionRefused(str(problem["code"]), str(problem["detail"]))
     except (ValueError, KeyError, TypeError):
         return SubmissionRefused(f"http_{answer.status_code}", answer.text[:200])
+
+
+if __name__ == "__main__":  # `python neurons/miner.py` is `arena miner run`
+    import sys
+
+    from neurons.cli import main
+
+    sys.argv[1:1] = ["miner", "run"]
+    main()

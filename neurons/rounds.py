@@ -1,4 +1,4 @@
-"""One race after another, and the weights of the last one on the chain: what a validator does all day.
+"""One race after another, and the weights of the last one on the chain: parts of a validator.
 
 The two do not wait for each other: while the chain refuses weights, or limits their rate, races go on, and
 what was not paid before a crash is paid after it.
@@ -14,18 +14,26 @@ from uuid import UUID
 from sqlalchemy.exc import SQLAlchemyError
 
 from arena.races import EntryClosed
-from neurons.chain import ChainError
+from arena.sandbox.sandbox import SandboxUnavailable
+from neurons.chain_types import (
+    NOT_REGISTERED,
+    SUBNET_NOT_EXISTS,
+    ChainRefused,
+    ChainStalled,
+    ChainUnavailable,
+)
+from neurons.serving import PortTaken
+from neurons.settings import SettingsError
+from neurons.supervision import Part, single_failure
 from neurons.validator import Validator, utc_now
+from neurons.watching import DatabaseLost
 
 _log = logging.getLogger(__name__)
 
-FRESH_FOR = timedelta(hours=8)
-"""Weights are set again after this time even when no race has settled since: the chain takes a validator that
-has set none for 5,000 blocks (17 hours) for inactive, and leaves it out of the consensus."""
 _LOOK_S = 1.0
 _ENTER_EVERY_S = 2.0
 _PAUSE_S = 30.0
-_DOWN = (ChainError, SQLAlchemyError, OSError, TimeoutError)
+_DOWN = (ChainUnavailable, SQLAlchemyError, OSError, TimeoutError)
 """What may be down for a while, and is waited for."""
 
 
@@ -35,11 +43,25 @@ def next_boundary(now: datetime, every: timedelta) -> datetime:
     return epoch + ((now - epoch) // every + 1) * every
 
 
-async def race_and_pay(validator: Validator, public: str, pool: str, every: timedelta) -> None:
-    """Run races on the stored suites `public` and `pool`, and pay for them, until cancelled."""
-    async with asyncio.TaskGroup() as group:
-        group.create_task(_races(validator, public, pool, every))
-        group.create_task(_payments(validator))
+def race_and_pay(
+    validator: Validator, public: str, pool: str, every: timedelta, *, set_weights: bool = True
+) -> list[Part]:
+    """The parts that run races on the stored suites `public` and `pool`, and pay for them."""
+    parts = [
+        Part("the chain watch", validator.heads.run),
+        Part("races", lambda: _races(validator, public, pool, every)),
+    ]
+    if set_weights:
+        parts.append(Part("weights", lambda: validator.payments.keep(validator.heads)))
+    return parts
+
+
+def no_restart_mends(error: Exception) -> bool:
+    """Whether a part that failed so would fail so again, until people do something or all is started anew."""
+    beyond = (ChainStalled, DatabaseLost, PortTaken, SandboxUnavailable, SettingsError)
+    return isinstance(error, beyond) or (
+        isinstance(error, ChainRefused) and error.code in (NOT_REGISTERED, SUBNET_NOT_EXISTS)
+    )
 
 
 async def _races(validator: Validator, public: str, pool: str, every: timedelta) -> None:
@@ -51,11 +73,11 @@ async def _races(validator: Validator, public: str, pool: str, every: timedelta)
             )
             race = await validator.race(race_id)
             _log.info("race %d is %s; entry closes at %s", race.number, race.state, race.boundary_at)
-            entering = asyncio.create_task(_enter(validator, race_id))
-            try:
-                await validator.drive(race_id, every_s=_LOOK_S)
-            finally:
-                entering.cancel()
+            with single_failure():
+                async with asyncio.TaskGroup() as group:
+                    entering = group.create_task(_enter(validator, race_id))
+                    await validator.drive(race_id, every_s=_LOOK_S)
+                    entering.cancel()
             race = await validator.race(race_id)
             outcome = "settled" if race.void_reason is None else f"void ({race.void_reason})"
             _log.info("race %d is %s", race.number, outcome)
@@ -75,23 +97,3 @@ async def _enter(validator: Validator, race_id: UUID) -> None:
         except _DOWN as error:
             _log.warning("cannot enter submissions now: %s", error)
         await asyncio.sleep(_ENTER_EVERY_S)
-
-
-async def _payments(validator: Validator) -> None:
-    """Keep the weights on the chain those of the last race that settled."""
-    told: tuple[UUID, bool] | None = None
-    while True:
-        pause_s = _LOOK_S
-        try:
-            race_id = await validator.last_settled()
-            if race_id is not None:
-                receipt = await validator.pay(race_id, fresh_for=FRESH_FOR)
-                if told != (race_id, receipt.confirmed):
-                    told = (race_id, receipt.confirmed)
-                    state = "stand on the chain" if receipt.confirmed else "are sent, and not visible yet"
-                    _log.info("the weights of race %s %s", race_id, state)
-                pause_s = _LOOK_S if receipt.confirmed else _PAUSE_S
-        except _DOWN as error:
-            _log.warning("weights cannot be set now, trying again in %.0f s: %s", _PAUSE_S, error)
-            pause_s = _PAUSE_S
-        await asyncio.sleep(pause_s)

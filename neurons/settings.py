@@ -33,6 +33,8 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from arena.rules import Rules
 from arena.sandbox.sandbox import BackendName
+from neurons import bittensor_environment
+from neurons.bittensor_environment import ContradictingVariables
 
 SETTINGS_FILE = "arena.toml"
 PREFIX = "ARENA_"

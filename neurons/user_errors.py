@@ -16,16 +16,19 @@ from distill.corpus import CorpusChanged, CorpusTooSmall
 from distill.pipeline import RunMismatch, TrainingFailed
 from judge.gold.loading import BadGold
 from judge.rubric import UnknownRubric
-from neurons.chain import ChainError, ChainUnavailable
+from neurons.chain_types import ChainError, ChainStalled, ChainUnavailable
 from neurons.demo.loop import RaceVoid
 from neurons.demo.options import DemoMismatch, DemoRunning
 from neurons.localnet.launch import LocalNetFailed
 from neurons.localnet.metadata import MetadataUnavailable
 from neurons.miner import SubmissionRefused, ValidatorUnreachable
+from neurons.payments import NotSettled
 from neurons.serving import PortTaken
 from neurons.settings import SettingsError, explained
-from neurons.validator import NotSettled
+from neurons.stopping import TRY_LATER
+from neurons.supervision import PartFailed
 from neurons.wallets import NotADemoChain, WalletMissing
+from neurons.watching import DatabaseLost
 from problems.golden import GoldenFileError
 from problems.importers import ImportFailed
 from problems.shopping.synthesis import SynthesisError
@@ -37,6 +40,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     ChainError,
     CorpusChanged,
     CorpusTooSmall,
+    DatabaseLost,
     DemoMismatch,
     DemoRunning,
     GoldenFileError,
@@ -46,6 +50,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     MetadataUnavailable,
     NotADemoChain,
     NotSettled,
+    PartFailed,
     PortTaken,
     RaceVoid,
     RunMismatch,
@@ -63,6 +68,16 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     WorldError,
 )
 """Each says what is wrong and what to do."""
+
+
+_START_ANEW = (ChainStalled, DatabaseLost, PartFailed)
+USER_STATUS = 2
+"""Exit status when a person has to change something."""
+
+
+def status(error: Exception) -> int:
+    """The exit status that an error ends the command with: 75 where a supervisor should start it anew."""
+    return TRY_LATER if isinstance(error, _START_ANEW) else USER_STATUS
 
 
 def explanation(error: Exception) -> str | None:

@@ -13,12 +13,11 @@ import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
 
 from fastapi import FastAPI
-from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
 from arena.api.app import create_app
@@ -32,23 +31,19 @@ from distill.filters import FilterConfig, accepts
 from judge.grounded import GroundedJudge
 from judge.judgement import Judge
 from judge.worker import JudgeWorker, judge_pending
-from neurons.chain import Chain, ChainError, ChainUnavailable, WeightReceipt
+from neurons.chain_types import ChainUnavailable, Endpoint, Subnet, WeightReceipt
+from neurons.payments import Payments
+from neurons.supervision import single_failure
 from neurons.wallets import Wallet
-from neurons.weights import weights_by_uid
+from neurons.watching import STALLED_AFTER_S, HeadWatch
 from problems.environment import Environment
 from storage.database import Database
-from storage.tables import Race, WeightSetting
+from storage.tables import Race
 
 _log = logging.getLogger(__name__)
 
 _JUDGE_BATCH = 32
 _RETRY_S = 5.0
-_SEALED_AT_MOST = timedelta(hours=3)
-"""Weights that were sent are not sent again within this time: commit-reveal keeps them sealed for a while."""
-
-
-class NotSettled(RuntimeError):
-    """Weights were asked for of a race that has not settled."""
 
 
 def utc_now() -> datetime:
@@ -65,7 +60,7 @@ class Parts:
     environments: Mapping[str, Environment]
     sandbox: Sandbox
     upstream: Upstream
-    chain: Chain
+    chain: Subnet
     wallet: Wallet
     socket_root: Path
     slots: int
@@ -73,6 +68,8 @@ class Parts:
     judge: Judge = field(default_factory=GroundedJudge)
     operators: tuple[str, ...] = ()
     """Hotkeys that may pause, void and re-judge races."""
+    stalled_after_s: float = STALLED_AFTER_S
+    """Without a new block for this long, the program ends for its supervisor."""
 
 
 class Validator:
@@ -92,11 +89,22 @@ class Validator:
             judge_pending=self._judge_some,
             accepts_into_corpus=lambda trace: accepts(trace, self._filters),
         )
+        self.payments = Payments(parts.database, parts.chain, parts.wallet)
+        self.heads = HeadWatch(parts.chain, stalled_after_s=parts.stalled_after_s)
 
     @property
     def hotkey(self) -> str:
         """Our own hotkey: the receiver of every signed request."""
         return self._parts.wallet.hotkey.ss58_address
+
+    @property
+    def database(self) -> Database:
+        """Where everything is kept."""
+        return self._parts.database
+
+    async def announce(self, endpoint: Endpoint) -> None:
+        """Write into the metagraph where we answer. Raises ChainError."""
+        await self._parts.chain.serve(self._parts.wallet, endpoint)
 
     def app(self) -> FastAPI:
         """The HTTP API, bound to this validator's chain."""
@@ -126,33 +134,22 @@ class Validator:
         Raises what broke, in the context or beside it, as it is.
         """
         stop = asyncio.Event()
-        worker = Worker(
-            self._parts.database,
-            SandboxedPlayer(
-                self._parts.environments,
-                self._parts.sandbox,
-                self._parts.upstream,
-                socket_root=self._parts.socket_root,
-                first_slot=self._parts.first_slot,
-            ),
-            self._parts.rules,
-            name=f"{socket.gethostname()}:{os.getpid()}",
-            slots=self._parts.slots,
-            clock=self._clock,
-            suites=frozenset(self._parts.environments),
-        )
-        try:
+        with single_failure():
             async with asyncio.TaskGroup() as group:
-                group.create_task(worker.run(stop))
+                group.create_task(self._worker().run(stop))
                 group.create_task(JudgeWorker(self._parts.database, self._parts.judge).run(stop))
                 try:
                     yield
                 finally:
                     stop.set()
-        except BaseExceptionGroup as broken:
-            if len(broken.exceptions) > 1:
-                raise
-            raise broken.exceptions[0] from None
+
+    async def play(self) -> None:
+        """Play episodes until cancelled; what is in hand then is given back, unplayed."""
+        await self._worker().run(asyncio.Event())
+
+    async def judge(self) -> None:
+        """Judge traces until cancelled."""
+        await JudgeWorker(self._parts.database, self._parts.judge).run(asyncio.Event())
 
     async def drive(
         self,
@@ -168,7 +165,7 @@ class Validator:
         while True:
             try:
                 state = await self.engine.advance(race_id)
-            except (ChainError, SQLAlchemyError, OSError, TimeoutError) as error:
+            except (ChainUnavailable, SQLAlchemyError, OSError, TimeoutError) as error:
                 _log.warning("the race cannot go on now, trying again in %.0f s: %s", _RETRY_S, error)
                 await asyncio.sleep(_RETRY_S)
                 continue
@@ -178,72 +175,32 @@ class Validator:
                 return state
             await asyncio.sleep(every_s)
 
-    async def last_settled(self) -> UUID | None:
-        """The newest race that settled: whose weights the chain should show."""
-        async with self._parts.database.session() as session:
-            return await session.scalar(
-                select(Race.id).where(Race.state == "settled").order_by(Race.number.desc()).limit(1)
-            )
-
     async def race(self, race_id: UUID) -> Race:
         """A race's row, as it is now."""
         async with self._parts.database.session() as session:
             return await session.get_one(Race, race_id)
 
-    async def pay(self, race_id: UUID, *, fresh_for: timedelta | None = None) -> WeightReceipt:
-        """Set the weights of a settled race and read them back; what was confirmed once is not sent again,
-        unless that was longer than `fresh_for` ago.
+    async def pay(self, race_id: UUID) -> WeightReceipt:
+        """Have the weights of a settled race stand on the chain. Raises NotSettled, ChainError."""
+        return await self.payments.pay(race_id)
 
-        Every try is stored. Raises NotSettled, ChainError.
-        """
-        database, chain = self._parts.database, self._parts.chain
-        async with database.session() as session:
-            race = await session.get_one(Race, race_id)
-            settlement = race.settlement
-            sent = await session.scalar(
-                select(WeightSetting)
-                .where(WeightSetting.race_id == race_id, WeightSetting.error.is_(None))
-                .order_by(WeightSetting.confirmed.desc(), WeightSetting.set_at.desc())
-                .limit(1)
-            )
-        if settlement is None:
-            raise NotSettled(f"race {race_id} has not settled: it has no weights")
-        if sent is not None:
-            age = utc_now() - sent.set_at
-            if sent.confirmed and (fresh_for is None or age < fresh_for):
-                return _receipt(sent)
-            if not sent.confirmed and age < _SEALED_AT_MOST:
-                return await self._look_again(sent.id)
-        payout = settlement["payout"]
-        metagraph = await chain.metagraph()
-        mapped = weights_by_uid(
-            payout["units"], burn=payout["burn"], uids=metagraph.uids(), burn_uid=metagraph.burn_uid()
+    def _worker(self) -> Worker:
+        parts = self._parts
+        return Worker(
+            parts.database,
+            SandboxedPlayer(
+                parts.environments,
+                parts.sandbox,
+                parts.upstream,
+                socket_root=parts.socket_root,
+                first_slot=parts.first_slot,
+            ),
+            parts.rules,
+            name=f"{socket.gethostname()}:{os.getpid()}",
+            slots=parts.slots,
+            clock=self._clock,
+            suites=frozenset(parts.environments),
         )
-        for hotkey in mapped.missing:
-            _log.warning("hotkey %s has left the subnet; its share is burned", hotkey)
-        row = WeightSetting(race_id=race_id, netuid=chain.netuid, sent=_json(mapped.weights), confirmed=False)
-        try:
-            receipt = await chain.set_weights(self._parts.wallet, mapped.weights)
-        except ChainError as error:
-            row.error = str(error)
-            raise
-        else:
-            row.sent, row.read_back = _json(receipt.sent), _json(receipt.read_back)
-            row.confirmed, row.block_hash = receipt.confirmed, receipt.block_hash
-            return receipt
-        finally:
-            async with database.session() as session:
-                session.add(row)
-
-    async def _look_again(self, setting_id: UUID) -> WeightReceipt:
-        """Whether weights that were sent, but not confirmed, stand on the chain by now."""
-        uid = await self._parts.chain.registered(self.hotkey)
-        read_back = {} if uid is None else await self._parts.chain.weights(uid)
-        async with self._parts.database.session() as session:
-            setting = await session.get_one(WeightSetting, setting_id)
-            setting.read_back = _json(read_back)
-            setting.confirmed = read_back == _uids(setting.sent)
-            return _receipt(setting)
 
     async def _judge_some(self) -> object:
         return await judge_pending(self._parts.database, self._parts.judge, limit=_JUDGE_BATCH)
@@ -252,7 +209,7 @@ class Validator:
 class _Blocks:
     """The chain's blocks as a race wants them."""
 
-    def __init__(self, chain: Chain) -> None:
+    def __init__(self, chain: Subnet) -> None:
         self._chain = chain
 
     async def first_block_at_or_after(self, when: datetime) -> tuple[int, str] | None:
@@ -264,15 +221,10 @@ class _Blocks:
         return None if block is None else (block.number, block.hash)
 
 
-def _receipt(setting: WeightSetting) -> WeightReceipt:
-    return WeightReceipt(
-        _uids(setting.sent), _uids(setting.read_back or {}), setting.confirmed, setting.block_hash
-    )
+if __name__ == "__main__":  # `python neurons/validator.py` is `arena validator run`
+    import sys
 
+    from neurons.cli import main
 
-def _json(weights: Mapping[int, int]) -> dict[str, int]:
-    return {str(uid): units for uid, units in weights.items()}
-
-
-def _uids(stored: Mapping[str, int]) -> dict[int, int]:
-    return {int(uid): units for uid, units in stored.items()}
+    sys.argv[1:1] = ["validator", "run"]
+    main()

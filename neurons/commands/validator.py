@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import os
 import socket
@@ -18,10 +19,28 @@ from arena.player import SandboxedPlayer
 from arena.suites import store_suite
 from arena.worker import Worker
 from neurons import settings
-from neurons.chain import Chain
-from neurons.commands.flags import DatabaseUrl, DataDir, Netuid, Network, WalletHotkey, WalletName, WalletPath
+from neurons.commands import flags
+from neurons.commands.flags import (
+    AxonIp,
+    AxonPort,
+    ChainEndpoint,
+    DatabaseUrl,
+    DataDir,
+    ExternalIp,
+    ExternalPort,
+    Json,
+    LoggingDebug,
+    LoggingInfo,
+    LoggingTrace,
+    Netuid,
+    Network,
+    WalletHotkey,
+    WalletName,
+    WalletPath,
+)
 from neurons.host import (
     claimed_slots,
+    existing_store,
     prepared_world,
     provider,
     publish_plan,
@@ -31,10 +50,11 @@ from neurons.host import (
     socket_root,
 )
 from neurons.judges import chosen_judge
-from neurons.rounds import race_and_pay
-from neurons.serving import serving
+from neurons.rounds import no_restart_mends
+from neurons.running import between_races, chain_of, validator_parts
 from neurons.settings import ProblemSettings, Settings, SettingsError
-from neurons.stopping import until_stopped
+from neurons.stopping import TRY_LATER, until_stopped
+from neurons.supervision import together
 from neurons.validator import Parts, Validator, utc_now
 from neurons.wallets import open_wallet
 from problems.shopping.world import World
@@ -45,8 +65,6 @@ _log = logging.getLogger(__name__)
 
 app = typer.Typer(help="Run a validator.", no_args_is_help=True)
 
-ApiHost = Annotated[str | None, typer.Option("--api.host", help="Where submissions are taken.")]
-ApiPort = Annotated[int | None, typer.Option("--api.port")]
 ModelUrl = Annotated[
     str | None,
     typer.Option("--model.base-url", help="The OpenAI-compatible endpoint of agents' model calls."),
@@ -63,6 +81,7 @@ Unsafe = Annotated[bool, typer.Option("--unsafe-no-sandbox", help="Run agents wi
 def run(
     netuid: Netuid = None,
     network: Network = None,
+    chain_endpoint: ChainEndpoint = None,
     wallet_name: WalletName = None,
     wallet_hotkey: WalletHotkey = None,
     wallet_path: WalletPath = None,
@@ -71,27 +90,49 @@ def run(
     model_url: ModelUrl = None,
     models: Models = None,
     problems: Problems = None,
-    api_host: ApiHost = None,
-    api_port: ApiPort = None,
+    axon_ip: AxonIp = None,
+    axon_port: AxonPort = None,
+    external_ip: ExternalIp = None,
+    external_port: ExternalPort = None,
+    axon_off: Annotated[
+        bool, typer.Option("--neuron.axon_off", help="Write no endpoint into the metagraph.")
+    ] = False,
+    disable_set_weights: Annotated[
+        bool, typer.Option("--neuron.disable_set_weights", help="Race, but leave the chain's weights alone.")
+    ] = False,
     slots: Slots = None,
     unsafe_no_sandbox: Unsafe = False,
     race_every_h: Annotated[
         float, typer.Option(help="Hours between races; their boundaries are multiples of it in UTC.")
     ] = 24.0,
+    logging_info: LoggingInfo = False,
+    logging_debug: LoggingDebug = False,
+    logging_trace: LoggingTrace = False,
 ) -> None:
     """Take submissions, race them, judge them, and set weights, until stopped."""
     chosen = settings.load(
         {
             "data_dir": data_dir,
             "database_url": database_url,
-            "chain": {"netuid": netuid, "network": network},
+            "chain": {
+                **flags.chain(netuid, network, chain_endpoint),
+                "set_weights": False if disable_set_weights else None,
+            },
             "wallet": {"name": wallet_name, "hotkey": wallet_hotkey, "path": wallet_path},
             "model": {"base_url": model_url, "models": tuple(models) if models else None},
             "problems": {"path": problems},
-            "api": {"host": api_host, "port": api_port},
+            "api": {
+                "host": axon_ip,
+                "port": axon_port,
+                "external_ip": external_ip,
+                "external_port": external_port,
+                "announce": False if axon_off else None,
+            },
+            "logging": {"level": flags.level(info=logging_info, debug=logging_debug, trace=logging_trace)},
             "sandbox": {"slots": slots, "unsafe": unsafe_no_sandbox or None},
         }
     )
+    flags.tell(chosen.logging)
     if not chosen.chain.netuid:
         raise SettingsError("which subnet? give --netuid")
     if race_every_h <= 0:
@@ -121,16 +162,35 @@ def work(
     asyncio.run(until_stopped(_work(chosen)))
 
 
+@app.command("idle")
+def idle(data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: Json = False) -> None:
+    """Say whether no race is being run, for whoever updates images: status 0 when so, else 75."""
+    chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
+
+    async def look() -> str | None:
+        async with existing_store(chosen) as database:
+            return await between_races(database)
+
+    busy = asyncio.run(look())
+    if as_json:
+        typer.echo(json.dumps({"idle": busy is None, "why_not": busy}))
+    else:
+        typer.echo("idle" if busy is None else f"busy: {busy}")
+    if busy is not None:
+        raise typer.Exit(TRY_LATER)
+
+
 async def _validate(chosen: Settings, every: timedelta) -> None:
     wallet = open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path)
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(provider(chosen.model))
-        chain = await stack.enter_async_context(Chain(chosen.chain.network, chosen.chain.netuid))
+        chain = await stack.enter_async_context(chain_of(chosen.chain))
         if await chain.registered(wallet.hotkey.ss58_address) is None:
             raise SettingsError(
                 f"hotkey {wallet.hotkey.ss58_address} is not registered on subnet {chosen.chain.netuid} "
                 f"of {chosen.chain.network}: btcli tx burned-register --netuid {chosen.chain.netuid}"
             )
+        await chain.spec_version()
         sandbox = await ready_sandbox(
             unsafe=chosen.sandbox.unsafe, backend=chosen.sandbox.backend, say=_log.info
         )
@@ -152,15 +212,14 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 wallet=wallet,
                 judge=await stack.enter_async_context(chosen_judge(chosen, database)),
                 operators=chosen.api.operators,
+                stalled_after_s=chosen.chain.stalled_after_s,
                 socket_root=stack.enter_context(socket_root()),
                 slots=chosen.sandbox.slots,
                 first_slot=stack.enter_context(claimed_slots(chosen.sandbox.slots)),
             )
         )
-        url = await stack.enter_async_context(serving(validator.app(), chosen.api.host, chosen.api.port))
-        await stack.enter_async_context(validator.working())
-        typer.echo(f"validator {validator.hotkey} takes submissions at {url}", err=True)
-        await race_and_pay(validator, public, pool, every)
+        parts = validator_parts(validator, chosen, public=public, pool=pool, every=every, tell=typer.echo)
+        await together(parts, fatal=no_restart_mends)
 
 
 async def _work(chosen: Settings) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
+from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ SAMPLES = {
     "model.api_key": "sk-1",
     "api.operators": '["5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty"]',
     "model.models": '["m"]',
+    "chain.fallback_endpoints": '["ws://a"]',
+    "chain.archive_endpoints": '["ws://a"]',
+    "api.external_ip": "203.0.113.7",
+    "api.external_port": "80",
     "judge.models": '[{"base_url": "http://j/v1", "model": "m", "prompt_price": 1, "completion_price": 2}]',
     "judge.k": "1",
     "judge.quorum": "1",
@@ -47,7 +52,7 @@ def _at(value: Any, key: str) -> Any:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder, and an environment without our variables."""
     monkeypatch.chdir(tmp_path)
-    for name in [n for n in os.environ if n.startswith("ARENA_")]:
+    for name in [n for n in os.environ if n.startswith(("ARENA_", "BT_"))]:
         monkeypatch.delenv(name)
     return tmp_path
 
@@ -238,3 +243,73 @@ def test_root_keeps_data_where_other_users_can_reach_it(monkeypatch: pytest.Monk
 @pytest.mark.skipif(os.geteuid() == 0, reason="root keeps data elsewhere in closed folders")
 def test_data_lies_in_the_current_folder(here: Path) -> None:
     assert default_data_dir() == here / "arena-data"
+
+
+@pytest.mark.parametrize(
+    ("variables", "key", "value"),
+    [
+        ({"BT_SUBTENSOR_NETWORK": "finney"}, "chain.network", "finney"),
+        ({"BT_NETWORK": "finney"}, "chain.network", "finney"),
+        (
+            {"BT_SUBTENSOR_CHAIN_ENDPOINT": "ws://h", "BT_SUBTENSOR_NETWORK": "test"},
+            "chain.network",
+            "ws://h",
+        ),
+        ({"BT_CHAIN_ENDPOINT": "ws://h"}, "chain.network", "ws://h"),
+        ({"BT_CHAIN_ENDPOINT": "ws://h", "BT_NETWORK": "local"}, "chain.network", "ws://h"),
+        ({"BT_CHAIN_ENDPOINT": "ws://h", "BT_NETWORK": "test"}, "chain.network", "test"),
+        ({"BT_WALLET_NAME": "v"}, "wallet.name", "v"),
+        ({"BT_WALLET": "v"}, "wallet.name", "v"),
+        ({"BT_WALLET": "v/hot"}, "wallet.hotkey", "hot"),
+        ({"BT_WALLET": "v/hot", "BT_WALLET_HOTKEY": "other"}, "wallet.hotkey", "other"),
+        ({"BT_WALLET_HOTKEY": "h"}, "wallet.hotkey", "h"),
+        ({"BT_WALLET_PATH": "/w"}, "wallet.path", Path("/w")),
+        ({"BT_AXON_PORT": "8091"}, "api.port", 8091),
+        ({"BT_AXON_IP": "0.0.0.0"}, "api.host", "0.0.0.0"),
+        ({"BT_AXON_EXTERNAL_IP": "203.0.113.7"}, "api.external_ip", IPv4Address("203.0.113.7")),
+        ({"BT_AXON_EXTERNAL_PORT": "81"}, "api.external_port", 81),
+        ({"BT_FALLBACK_ENDPOINTS": "ws://a, ws://b"}, "chain.fallback_endpoints", ("ws://a", "ws://b")),
+        ({"BT_ARCHIVE_ENDPOINTS": "ws://a"}, "chain.archive_endpoints", ("ws://a",)),
+        ({"BT_LOGGING_DEBUG": "1"}, "logging.level", "debug"),
+        ({"BT_LOGGING_TRACE": "true", "BT_LOGGING_INFO": "1"}, "logging.level", "trace"),
+        ({"BT_LOGGING_INFO": "0"}, "logging.level", "warning"),
+        ({"BT_NETWORK": "", "BT_SUBTENSOR_NETWORK": "finney"}, "chain.network", "finney"),
+    ],
+)
+def test_the_sdks_variables_are_understood(
+    variables: dict[str, str], key: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, said in variables.items():
+        monkeypatch.setenv(name, said)
+    assert _at(load(), key) == value
+
+
+def test_flags_win_over_our_variables_those_over_the_sdks_and_those_over_the_file(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _file('[chain]\nnetwork = "file"\n[wallet]\nname = "file"\nhotkey = "file"\n[api]\nhost = "file"')
+    monkeypatch.setenv("BT_SUBTENSOR_CHAIN_ENDPOINT", "ws://sdk")
+    monkeypatch.setenv("BT_WALLET_NAME", "sdk")
+    monkeypatch.setenv("BT_WALLET_HOTKEY", "sdk")
+    monkeypatch.setenv("ARENA_WALLET__NAME", "ours")
+    chosen = load({"chain": {"network": "test"}})
+    assert (chosen.chain.network, chosen.wallet.name) == ("test", "ours")
+    assert (chosen.wallet.hotkey, chosen.api.host) == ("sdk", "file")
+
+
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"BT_WALLET": "a", "BT_WALLET_NAME": "b"}, "BT_WALLET_NAME=b and BT_WALLET=a contradict"),
+        ({"BT_NETWORK": "test", "BT_SUBTENSOR_NETWORK": "finney"}, "contradict"),
+        ({"BT_LOGGING_DEBUG": "perhaps"}, "BT_LOGGING_DEBUG must be 1 or 0"),
+        ({"BT_AXON_PORT": "http"}, "api.port"),
+    ],
+)
+def test_variables_of_the_sdk_that_cannot_be_understood_are_named(
+    variables: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, said in variables.items():
+        monkeypatch.setenv(name, said)
+    with pytest.raises(SettingsError, match=words):
+        load()
