@@ -17,7 +17,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from arena.sandbox.execution import Launch, setup_error, supervise
+from arena.sandbox.execution import setup_error, supervise
 from arena.sandbox.inside import (
     AGENT_FILE,
     ENVIRONMENT,
@@ -30,12 +30,15 @@ from arena.sandbox.inside import (
     slot_uid,
 )
 from arena.sandbox.installation import ensure_bubblewrap
+from arena.sandbox.launching import FIRST_DESCRIPTOR, READY, Launch
 from arena.sandbox.limits import ControlGroup, Hierarchies, sweep_stale
 from arena.sandbox.probe import Probe, probe_sandbox
 from arena.sandbox.sandbox import Exit, Job, Limits, SandboxUnavailable
 from arena.sandbox.seccomp import filter_program
 from arena.sandbox.staging import StagedPython
 
+_FILTER, _SOURCE, _OPTIONS = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + 3)
+"""Descriptors on which bubblewrap finds what it is given."""
 AGENT_UID = 1000
 """Every agent's uid inside; on the host it is that of its slot."""
 
@@ -111,38 +114,28 @@ class BubblewrapSandbox:
     ) -> Exit:
         uid = slot_uid(slot) if os.geteuid() == 0 else -1
         admit(job.socket, uid)
-        ready_read, ready_write = os.pipe()
+        arguments = self._arguments(job, limits)
+        contents = (self._filter, job.source, "\0".join(arguments).encode() + b"\0")
         with contextlib.ExitStack() as open_files:
-            try:
-                program, source = (
-                    open_files.enter_context(_memory_file(b)) for b in (self._filter, job.source)
-                )
-                arguments = self._arguments(job, limits, program, source)
-                options = open_files.enter_context(_memory_file("\0".join(arguments).encode() + b"\0"))
-            except BaseException:
-                os.close(ready_read)
-                os.close(ready_write)
-                raise
             launch = Launch(
                 command=[
-                    *(str(self._executable), "--args", str(options), "--"),
-                    *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(ready_write), str(limits.processes)),
+                    *(str(self._executable), "--args", str(_OPTIONS), "--"),
+                    *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(READY), str(limits.processes)),
                     *command_inside(job),
                 ],
-                environment={"LD_LIBRARY_PATH": str(self._staged.libraries)},
-                ready_fd=ready_write,
+                environment={},
                 uid=uid,
-                descriptors=(program, source, options),
+                descriptors=[open_files.enter_context(_memory_file(content)) for content in contents],
             )
-            return await supervise(self._staged, launch, ready_read, limits, group, stop)
+            return await supervise(self._staged, launch, limits, group, stop)
 
-    def _arguments(self, job: Job, limits: Limits, program: int, source: int) -> list[str]:
+    def _arguments(self, job: Job, limits: Limits) -> list[str]:
         """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""
-        words = [*self._fixed, "--perms", "0444", "--file", str(source), AGENT_FILE]
+        words = [*self._fixed, "--perms", "0444", "--file", str(_SOURCE), AGENT_FILE]
         words += ["--ro-bind", str(job.socket.resolve()), SOCKET]
         words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
         words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm", "--symlink", "work", "/tmp"]  # noqa: S108
-        words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(program)]
+        words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(_FILTER)]
         for name, value in {**job.environment, **ENVIRONMENT}.items():
             words += ["--setenv", name, value]
         return words

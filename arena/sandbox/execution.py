@@ -1,7 +1,7 @@
 """Runs one command under a warden and tells how it ended; both backends stand on this.
 
-The one thing to know: two private pipes carry the truth. On the ready pipe `start.py` reports that everything
-stands, on the status pipe the warden reports the end. Neither is ever open in the agent, so it can forge
+The one thing to know: two private lines carry the truth. On the ready pipe `start.py` reports that everything
+stands, on the control socket the warden reports the end. Neither is ever open in the agent, so it can forge
 nothing, and an end without the ready byte is a set-up error whatever the exit code.
 """
 
@@ -12,12 +12,12 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TypeVar
 
+from arena.sandbox.launching import Launch, launcher_of
 from arena.sandbox.limits import ControlGroup, Usage, resource_limits
 from arena.sandbox.sandbox import EndReason, Exit, Limits
 from arena.sandbox.staging import StagedPython
@@ -31,7 +31,6 @@ DRAIN_DEADLINE_S = 2.0
 CPU_POLL_S = 0.2
 _CHUNK = 1 << 16
 Result = TypeVar("Result")
-_WARDEN = Path(__file__).with_name("warden.py")
 
 _ESCAPES = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
@@ -42,21 +41,6 @@ _ESCAPES = re.compile(
 def printable(text: bytes) -> str:
     """Output as text that is safe to show: no terminal escapes, control or direction-changing characters."""
     return _ESCAPES.sub("", text.decode("utf-8", "replace"))
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """What the warden is to start. `command` is the whole command; `ready_fd` is written into it already.
-
-    `descriptors` are passed on beside the ready pipe. `uid` -1 keeps our own. The command starts in `folder`.
-    """
-
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    ready_fd: int
-    uid: int = -1
-    descriptors: Sequence[int] = ()
-    folder: Path = Path("/")
 
 
 @dataclass(slots=True)
@@ -113,79 +97,56 @@ def setup_error(detail: str, *, wall_s: float = 0.0, stderr: str = "", leftovers
 async def supervise(
     staged: StagedPython,
     launch: Launch,
-    ready_read: int,
     limits: Limits,
     group: ControlGroup,
     stop: asyncio.Event | None,
 ) -> Exit:
-    """Run `launch` until it ends or must be ended. Takes over `ready_read`, the caller keeps every other
-    descriptor.
+    """Run `launch` until it ends or must be ended. Its descriptor `READY` is made here.
 
-    Raises OSError when the warden cannot be started.
+    Raises OSError when the command's warden cannot be started.
     """
-    loop = asyncio.get_running_loop()
     began = time.monotonic()
-    status_read, status_write = os.pipe()
-    # Before the warden exists: from its start on, nothing may come between us and the clean-up below.
-    ready, ready_transport = await _reader(loop, ready_read)
-    status, status_transport = await _reader(loop, status_read)
-    rlimits = resource_limits(limits, group.enforced)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            str(staged.python),
-            "-I",
-            "-S",
-            str(_WARDEN),
-            str(status_write),
-            str(os.getpid()),
-            str(launch.uid),
-            ",".join(f"{number}={soft}:{hard}" for number, (soft, hard) in rlimits.items()),
-            ":".join(map(str, group.entrances)),
-            *launch.command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(launch.environment),
-            cwd=launch.folder,
-            pass_fds=[launch.ready_fd, status_write, *launch.descriptors],
-            start_new_session=True,
-        )
-    except BaseException:
-        ready_transport.close()
-        status_transport.close()
-        raise
-    finally:
-        os.close(status_write)
-        os.close(launch.ready_fd)
-    assert process.stdout is not None
-    assert process.stderr is not None
     output = Output(limits.output_bytes)
-    drains = [
-        asyncio.create_task(output.drain(process.stdout, 0)),
-        asyncio.create_task(output.drain(process.stderr, 1)),
-    ]
-    ended = asyncio.create_task(status.read())
-    try:
-        signal_seen = await _first_signal(ready, ended)
-        if signal_seen == b"R":
-            began = time.monotonic()
-            reason = await until_end(ended, limits, group, output, stop)
-        else:
-            reason = "setup_error"
-        wall_s = time.monotonic() - began
-        _terminate(process, ended)
-        report_line = await _within(ended, TEARDOWN_DEADLINE_S)
-        # A second byte says that the command could not be executed after all.
-        refused = await _within(asyncio.ensure_future(ready.read()), DRAIN_DEADLINE_S) == b"E"
-        await _within(asyncio.gather(*drains), DRAIN_DEADLINE_S)
-    finally:
-        _terminate(process, ended)
-        with contextlib.suppress(TimeoutError):
-            await asyncio.shield(_within_or_kill(process))
-        for task in (*drains, ended):
-            task.cancel()
-        for transport in (ready_transport, status_transport):
-            transport.close()
+    rlimits = resource_limits(limits, group.enforced)
+    async with contextlib.AsyncExitStack() as stack:
+        readers, theirs = [], []
+        for _ in range(3):
+            reader, write_end = await _pipe(stack)
+            readers.append(reader)
+            theirs.append(write_end)
+        ours, control = socket.socketpair()
+        stack.callback(control.close)
+        answers, orders = await asyncio.open_connection(sock=ours)
+        stack.callback(orders.close)
+        stdout, stderr, ready = readers
+        # From here on, nothing may come between us and the clean-up below.
+        await launcher_of(staged).start(launch, rlimits, group.entrances, (control.fileno(), *theirs))
+        control.close()
+        for fd in theirs:
+            os.close(fd)
+        theirs.clear()
+        tasks = [
+            asyncio.create_task(output.drain(stdout, 0)),
+            asyncio.create_task(output.drain(stderr, 1)),
+        ]
+        ended = asyncio.create_task(answers.read())
+        try:
+            if await _first_signal(ready, ended) == b"R":
+                began = time.monotonic()
+                reason = await until_end(ended, limits, group, output, stop)
+            else:
+                reason = "setup_error"
+            wall_s = time.monotonic() - began
+            _order_the_end(orders)
+            report_line = await _within(ended, TEARDOWN_DEADLINE_S)
+            # A second byte says that the command could not be executed after all.
+            refused = await _within(asyncio.ensure_future(ready.read()), DRAIN_DEADLINE_S) == b"E"
+            await _within(asyncio.gather(*tasks), DRAIN_DEADLINE_S)
+        finally:
+            _order_the_end(orders)
+            await asyncio.shield(asyncio.wait({ended}, timeout=TEARDOWN_DEADLINE_S))
+            for task in (*tasks, ended):
+                task.cancel()
     return verdict(
         reason="setup_error" if refused else reason,
         report=Report.parse(report_line or b""),
@@ -290,35 +251,29 @@ def verdict(
     )
 
 
-async def _reader(
-    loop: asyncio.AbstractEventLoop, fd: int
-) -> tuple[asyncio.StreamReader, asyncio.ReadTransport]:
+async def _pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:
+    """A pipe: its end to read, which the stack closes, and its end to write, which the caller closes."""
+    read_end, write_end = os.pipe()
     reader = asyncio.StreamReader()
-    transport, _ = await loop.connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(fd, "rb", buffering=0)
-    )
-    return reader, transport
+    file = os.fdopen(read_end, "rb", buffering=0)
+    try:
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), file
+        )
+    except BaseException:
+        file.close()
+        os.close(write_end)
+        raise
+    stack.callback(transport.close)
+    return reader, write_end
 
 
-def _terminate(warden: asyncio.subprocess.Process, ended: asyncio.Task[bytes]) -> None:
-    # Not by the process's own method, which polls, and so takes the exit code from under the event loop.
-    # Until the status pipe ends the warden lives, so the id is surely its own.
-    if not ended.done():
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(warden.pid, signal.SIGTERM)
+def _order_the_end(orders: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError, RuntimeError):  # it has ended
+        orders.write_eof()
 
 
 async def _within(awaitable: asyncio.Future[Result], deadline_s: float) -> Result | None:
     """The result, or None when it did not come in time."""
     await asyncio.wait({awaitable}, timeout=deadline_s)
     return awaitable.result() if awaitable.done() and not awaitable.cancelled() else None
-
-
-async def _within_or_kill(process: asyncio.subprocess.Process) -> None:
-    """Wait for the warden; one that does not end is killed, and its sandbox dies with it."""
-    try:
-        await asyncio.wait_for(process.wait(), TEARDOWN_DEADLINE_S)
-    except TimeoutError:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGKILL)
-        await asyncio.wait_for(process.wait(), TEARDOWN_DEADLINE_S)

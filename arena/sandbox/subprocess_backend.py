@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from arena.sandbox.execution import Launch, setup_error, supervise
+from arena.sandbox.execution import setup_error, supervise
+from arena.sandbox.launching import READY, Launch
 from arena.sandbox.limits import ControlGroup
 from arena.sandbox.probe import Probe, probe_sandbox
 from arena.sandbox.sandbox import AGENT, PYTHON, Exit, Job, Limits
@@ -68,18 +69,16 @@ class SubprocessSandbox:
             "ARENA_PACKAGES": str(staged.packages_folder),
             "ARENA_KIT": str(staged.kit / "agent_kit"),
         }
-        ready_read, ready_write = os.pipe()
         launch = Launch(
             command=[
-                *(str(staged.python), "-I", "-B", str(staged.support / "start.py"), str(ready_write), "0"),
+                *(str(staged.python), "-I", "-B", str(staged.support / "start.py"), str(READY), "0"),
                 *(names.get(word, word) for word in chosen),
             ],
             environment=environment,
-            ready_fd=ready_write,
             folder=work,
         )
         no_group = ControlGroup(unified=False, folders={})
-        return await supervise(staged, launch, ready_read, limits, no_group, stop)
+        return await supervise(staged, launch, limits, no_group, stop)
 
 
 def _remove(folder: Path) -> None:
