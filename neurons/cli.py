@@ -23,6 +23,7 @@ COMMANDS = {
     "validator": ("validator", None, "Run a validator."),
     "miner": ("miner", None, "Register, and submit an agent."),
     "problems": ("problems", None, "Problems and their outcome rules."),
+    "catalog": ("catalog", None, "The products that problems are about."),
     "traces": ("traces", None, "The store of judged traces."),
     "race": ("race", None, "Races: what became of them, and whether it follows from the record."),
     "submissions": ("submissions", None, "What becomes of what miners send."),

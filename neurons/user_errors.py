@@ -31,12 +31,14 @@ from neurons.wallets import NotADemoChain, WalletMissing
 from neurons.watching import DatabaseLost
 from problems.golden import GoldenFileError
 from problems.importers import ImportFailed
+from problems.shopping.catalog import CatalogError
 from problems.shopping.synthesis import SynthesisError
 from problems.shopping.world import WorldError
 from storage.errors import StorageError
 
 USER_ERRORS: tuple[type[Exception], ...] = (
     BadGold,
+    CatalogError,
     ChainError,
     CorpusChanged,
     CorpusTooSmall,

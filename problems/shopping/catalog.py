@@ -98,6 +98,7 @@ class Catalog:
         or another catalog is in the way.
         """
         try:
+            is_catalog(directory)  # or it can be made; better known now than at the end
             directory.parent.mkdir(parents=True, exist_ok=True)
             remove_abandoned(directory)
             building = Path(
@@ -209,6 +210,15 @@ class Catalog:
     def _at(self, row: int) -> Product:
         start, end = int(self._offsets[row]), int(self._offsets[row + 1])
         return Product.stored(os.pread(self._records.fileno(), end - start, start))
+
+
+def is_catalog(directory: Path) -> bool:
+    """Whether a catalog is in `directory`. Raises CatalogError when anything else is in the way."""
+    if _manifest(directory) is not None:
+        return True
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise CatalogError(f"{directory} is there and holds no catalog: choose another folder")
+    return False
 
 
 def put_in_place(building: Path, directory: Path) -> None:

@@ -21,7 +21,7 @@ import hashlib
 import json
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ ANALYZER = "catalog"
 PADDING = "\u16f0"
 """A letter that no shopper writes; `Catalog.words` never lets it through."""
 
+_CHECKPOINT = "checkpoint.json"
 _HEAP_BYTES = 4_000_000_000
 """A bound, near the engine's greatest, and used only as needed: beyond it there is a second segment."""
 _PADDING_SAMPLE = 1_000
@@ -68,8 +69,11 @@ class Manifest(BaseModel):
 class CatalogWriter:
     """Writes one catalog into `directory`, which may hold what a killed writer left there."""
 
-    def __init__(self, directory: Path) -> None:
-        """Start, or go on from the last checkpoint in `directory`."""
+    def __init__(self, directory: Path, on_kept: Callable[[int, int], None] = lambda _, __: None) -> None:
+        """Start, or go on from the last checkpoint in `directory`.
+
+        `on_kept` is told now and then how many bytes of the kept records are indexed again, and of how many.
+        """
         self.directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._content = hashlib.sha256(canonical_json(["catalog", FORMAT]))
@@ -80,17 +84,14 @@ class CatalogWriter:
         self._padding: str | None = None
         self._index = new_index(directory / "index")
         self._writer = self._index.writer(_HEAP_BYTES, 1)
-        self._checkpoint = directory / "checkpoint.json"
-        kept: dict[str, Any] = {"bytes": 0, "note": None}
-        if self._checkpoint.exists():
-            kept = json.loads(self._checkpoint.read_bytes())
-        self.note: Any = kept["note"]
-        """What came with the last checkpoint; None at the start."""
+        kept = _last_checkpoint(directory)["bytes"]
         self._records = (directory / "records.jsonl").open("a+b")
-        self._records.truncate(kept["bytes"])
+        self._records.truncate(kept)
         self._records.seek(0)
         for record in iter(self._records.readline, b""):
             self._take(Product.stored(record), record)
+            if len(self) % 10_000 == 0:
+                on_kept(self._offsets[-1], kept)
 
     def __len__(self) -> int:
         """How many products are in."""
@@ -108,9 +109,9 @@ class CatalogWriter:
         """Make sure that what was added so far outlives this process, with `note` (JSON) beside it."""
         self._records.flush()
         os.fsync(self._records.fileno())
-        building = self._checkpoint.with_suffix(".tmp")
+        building = self.directory / "checkpoint.tmp"
         building.write_text(json.dumps({"bytes": self._offsets[-1], "note": note}), encoding="utf-8")
-        building.replace(self._checkpoint)
+        building.replace(self.directory / _CHECKPOINT)
 
     def finish(self, left_out: int = 0) -> Manifest:
         """Write the rest; the manifest comes last. Raises CatalogError when the index is too large."""
@@ -131,8 +132,8 @@ class CatalogWriter:
         manifest = Manifest(
             format=FORMAT, catalog_id=self._content.hexdigest(), products=len(self), left_out=left_out
         )
-        self._checkpoint.unlink(missing_ok=True)
         (self.directory / "catalog.json").write_text(manifest.model_dump_json(), encoding="utf-8")
+        (self.directory / _CHECKPOINT).unlink(missing_ok=True)
         return manifest
 
     def __enter__(self) -> CatalogWriter:
@@ -162,6 +163,11 @@ class CatalogWriter:
             for product in self._sample:
                 self._writer.add_document(_document(product, self._padding))
             self._sample = []
+
+
+def last_note(directory: Path) -> Any:
+    """What came with the last checkpoint of a writer in `directory`; None when there was none."""
+    return _last_checkpoint(directory)["note"]
 
 
 def analyzer() -> Any:
@@ -199,6 +205,14 @@ def key_of(product_id: str) -> int:
 def encodable(text: str) -> str:
     """`text` with lone surrogates, which no UTF-8 has, replaced."""
     return text.encode("utf-8", "replace").decode()
+
+
+def _last_checkpoint(directory: Path) -> dict[str, Any]:
+    try:
+        kept: dict[str, Any] = json.loads((directory / _CHECKPOINT).read_bytes())
+    except FileNotFoundError:
+        return {"bytes": 0, "note": None}
+    return kept
 
 
 def _padding(sample: Sequence[Product]) -> str:
