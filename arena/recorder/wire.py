@@ -163,6 +163,9 @@ class _Peer:
         head = await self._event()
         if not isinstance(head, h11.Request):
             return None
+        names = {name for name, _ in head.headers}
+        if {b"content-length", b"transfer-encoding"} <= names:  # RFC 9112, 6.3: may be refused
+            raise _BadRequest(400, "not HTTP as we speak it: two lengths of one body")
         body = bytearray()
         while isinstance(event := await self._event(), h11.Data):
             body += event.data

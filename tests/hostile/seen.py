@@ -144,7 +144,7 @@ class Expectation:
 
     name: str
     category: str
-    check: Callable[[Seen], Breaches]
+    check: Callable[[Seen], Breaches | None]
     limits: Limits
     budget: Budget
     verdict: type
@@ -177,10 +177,10 @@ def expect(
     contained_only: str = "",
     mode: Mode = "once",
     world: Literal["ledger", "shopping"] = "ledger",
-) -> Callable[[Callable[[Seen], Breaches]], Callable[[Seen], Breaches]]:
+) -> Callable[[Callable[[Seen], Breaches | None]], Callable[[Seen], Breaches | None]]:
     """Register a check under the name of its agent; its module names the category."""
 
-    def register(check: Callable[[Seen], Breaches]) -> Callable[[Seen], Breaches]:
+    def register(check: Callable[[Seen], Breaches | None]) -> Callable[[Seen], Breaches | None]:
         name, category = check.__name__, check.__module__.rpartition(".")[2]
         EXPECTATIONS[name] = Expectation(
             name, category, check, limits, budget, verdict, bare, contained_only, mode, world

@@ -80,7 +80,7 @@ class Stage:
             return result("error", never_began.record.exit.detail)
         breaches = [word for each in runs for word in standing(each, expectation.verdict)]
         try:
-            breaches += expectation.check(seen)
+            breaches += expectation.check(seen) or ()
         except NotShown as error:
             if not breaches:
                 return result("error", f"the attempt was not shown: {error}")
