@@ -9,7 +9,16 @@ from problems.ledger.ledger import NAME as LEDGER
 from problems.ledger.ledger_environment import SCORER, LedgerEnvironment
 from problems.problem import AnsweredProblem, ProblemSuite, content_id
 from problems.shopping.shopping_environment import NAME as SHOPPING
-from problems.shopping.world import World, WorldError, prepare_generated, prepare_shoppingbench, split
+from problems.shopping.web import WebSearch
+from problems.shopping.world import (
+    World,
+    WorldError,
+    prepare_generated,
+    prepare_released,
+    prepare_suite,
+    split,
+)
+from problems.suite_files import is_suite
 
 ENVIRONMENTS = (SHOPPING, LEDGER)
 _SPARE = 1.3
@@ -26,18 +35,24 @@ def prepared(
     pool: int | None,
     products: int,
     path: Path | None = None,
+    snippets: Path | None = None,
+    web: WebSearch | None = None,
 ) -> World:
     """The world of an environment. Shopping is kept in `folder`; a ledger is made from its seed each time.
 
-    `products` is the size of a generated catalog, `path` a folder of ShoppingBench's files. Raises WorldError
-    for an unknown environment or too few problems, and what the environment's own preparation raises.
+    `products` is the size of a generated catalog. `path` is a folder of ShoppingBench's files, an ORO suite,
+    or a suite folder with its catalog; web problems in it are searched in `snippets` or by `web`. Raises
+    WorldError for an unknown environment or too few problems, and what the environment's own preparation
+    raises.
     """
     if environment == LEDGER:
         return _ledger(seed=seed, public=public, pool=90 if pool is None else pool)
     if environment != SHOPPING:
         raise WorldError(f"there is no environment {environment!a}; there are {', '.join(ENVIRONMENTS)}")
+    if path is not None and is_suite(path):
+        return prepare_suite(folder, path, seed=seed, public=public, pool=pool, web=web)
     if path is not None:
-        return prepare_shoppingbench(folder, path, seed=seed, public=public)
+        return prepare_released(folder, path, seed=seed, public=public, pool=pool, snippets=snippets, web=web)
     return prepare_generated(folder, seed=seed, products=products, public=public, pool=pool)
 
 

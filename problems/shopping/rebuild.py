@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from decimal import ROUND_HALF_UP, Decimal
 from random import Random
 
-from problems.importers import Refusal, ShoppingBenchTasks, Task
+from problems.importers import Refusal, ReleasedTasks, Task
+from problems.shopping.answer import Target
 from problems.shopping.product import SERVICES, Product
-from problems.shopping.scoring import Target
 from problems.shopping.vouchers import Voucher, money
 
 REBUILD = "rebuild-1"
@@ -61,14 +61,17 @@ class _Contradiction(Exception):
     """A task contradicts what earlier ones fixed."""
 
 
-def rebuild(tasks: ShoppingBenchTasks, *, seed: int) -> Rebuilt:
-    """Products that every playable task's own answer passes on, with distractors."""
+def rebuild(tasks: ReleasedTasks, *, seed: int) -> Rebuilt:
+    """Products that every playable task's own answer passes on, with distractors.
+
+    Web tasks bring their own records, and are not among the playable ones here.
+    """
     rng = Random(f"{REBUILD}:{seed}")
     drafts = {record.product_id: _of_record(record) for record in tasks.records}
     shops = _Shops(drafts)
     refused: list[Refusal] = []
     agreed: list[Task] = []
-    for task in tasks.playable:
+    for task in tasks.of("product", "shop", "voucher"):
         try:
             _agree(task, drafts, shops)
         except _Contradiction as contradiction:

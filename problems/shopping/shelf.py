@@ -17,8 +17,8 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from problems.shopping.answer import PriceRange
 from problems.shopping.product import Product
-from problems.shopping.scoring import PriceRange
 
 Raw = dict[str, Any]
 """A target as ShoppingBench writes it: `product_id`, `title` and constraints, each a list."""

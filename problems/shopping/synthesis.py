@@ -19,17 +19,19 @@ from random import Random
 
 from problems.problem import AnsweredProblem
 from problems.shopping import verbaliser
+from problems.shopping.answer import Target
 from problems.shopping.catalog import Catalog, Filters
 from problems.shopping.certificate import gives_away, holds_words
 from problems.shopping.drawing import basket_size, needed_voucher
 from problems.shopping.facts import Fact
 from problems.shopping.identity import answered
 from problems.shopping.levels import CATEGORIES, DIFFICULTIES, LEVELS, SHARES, Level, dealt
-from problems.shopping.scoring import Target
+from problems.shopping.scoring import intended_attempt, score
 from problems.shopping.selection import Asked, Demand, ask, has_twins
 from problems.shopping.shelf import Raw, Shelf, Shelved
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.vouchers import Voucher
+from problems.shopping.web_rule import WEB_THRESHOLD, named
 
 SYNTHESIS = "synthesis-2"
 """Changes with anything that changes what a seed gives."""
@@ -40,8 +42,6 @@ _TRIES = 60
 """Tries a problem, before the catalog is said to be too small for it."""
 _REUSE = 0.05
 """Share of problems that may use targets which already stand in another: variants do occur."""
-WEB_TITLE_THRESHOLD = 0.8
-"""At least this similarity makes two titles the same for a web problem (ShoppingBench)."""
 
 
 class SynthesisError(Exception):
@@ -65,6 +65,8 @@ class Certified:
     problem: AnsweredProblem
     nouns: tuple[str, ...]
     satisfying: tuple[int, ...]
+    question: str = ""
+    """Of a web problem: what its query begins with."""
 
 
 class Synthesiser:
@@ -135,13 +137,13 @@ class Synthesiser:
         if not self._facts:
             return None
         fact = rng.choice(self._facts)
-        named = [one for one in self._titled(fact.answer) if not holds_words(one.kind.noun, fact.answer)]
-        if not named:
+        titled = [one for one in self._titled(fact.answer) if not holds_words(one.kind.noun, fact.answer)]
+        if not titled:
             return None
-        one = rng.choice(named)
-        among = sum(1 << other.place for other in named if other.kind is one.kind)
+        one = rng.choice(titled)
+        among = sum(1 << other.place for other in titled if other.kind is one.kind)
         demand = Demand(
-            level.least - 1, level.twins, level.alone, untold=fact.answer, threshold=WEB_TITLE_THRESHOLD
+            level.least - 1, level.twins, level.alone, untold=fact.answer, threshold=WEB_THRESHOLD
         )
         asked = self._single(rng, one, among, demand)
         query = partial(verbaliser.web_query, rng, question=fact.question)
@@ -168,7 +170,7 @@ class Synthesiser:
 
     def _titled(self, answer: str) -> list[Shelved]:
         """The products whose titles name the answer as whole words, as far as a search for it shows them."""
-        return [one for one in self._shown(answer) if holds_words(one.product.title, answer)]
+        return [one for one in self._shown(answer) if named(answer, one.product.title)]
 
     def _shown(self, q: str) -> list[Shelved]:
         """The products that a plain search shows."""
@@ -236,7 +238,10 @@ class Synthesiser:
             difficulty=level.name,
             facts=() if fact is None else (fact.question,),
         )
-        return Certified(problem, tuple(one.kind.noun for one in picked), satisfying)
+        if not score(problem, intended_attempt(problem), self._catalog.get, self._similarity).solved:
+            return None
+        nouns = tuple(one.kind.noun for one in picked)
+        return Certified(problem, nouns, satisfying, "" if fact is None else fact.question)
 
     def _reachable(self, one: Shelved, target: Target, fact: Fact | None, shop_id: str | None) -> bool:
         """Whether a search for the words of the constraints (and the answer) shows the target.

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from random import Random
 
-from problems.shopping.scoring import PriceRange, Target
+from problems.shopping.answer import PriceRange, Target
 from problems.shopping.vouchers import Voucher
 
 _PHRASES: dict[str, tuple[str, ...]] = {

@@ -9,26 +9,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from problems.environment import Environment
-from problems.importers import read_shoppingbench
+from problems.importers import WEB_REASON, ReleasedTasks, read_released
 from problems.leak_clusters import leak_clusters, members
 from problems.problem import AnsweredProblem, ProblemSuite, content_id
 from problems.rotation import even_shares
 from problems.shopping.catalog import Catalog
 from problems.shopping.generator import GENERATOR, generate
+from problems.shopping.options import ShoppingOptions
+from problems.shopping.product import Product
 from problems.shopping.rebuild import REBUILD, rebuild
-from problems.shopping.scoring import intended_attempt
+from problems.shopping.scoring import intended_attempt, score
 from problems.shopping.shopping_environment import NAME, VERSION, ShoppingEnvironment
+from problems.shopping.similarity import LexicalSimilarity
 from problems.shopping.synthesis import SYNTHESIS, synthesise
+from problems.shopping.web import SnippetStore, WebSearch
 from problems.suite_files import read_suite, write_json, write_suite
 
 _FORMAT = 2
 """Of a world's folder; changes with anything that changes what lies in it."""
+CATALOG, SNIPPETS = "catalog", "snippets.jsonl"
+"""Names in the folder of a world, and of a suite that can be played."""
 _CATEGORIES = ("product", "shop", "voucher")
 _ROLES = ("public", "pool")
 _SPARE = 1.15
@@ -80,41 +87,121 @@ def prepare_generated(
     return _prepare(directory, plan, make, seed, public, pool)
 
 
-def prepare_shoppingbench(
-    directory: Path, path: Path, *, seed: int, public: int = 30, pool: int | None = None
+def prepare_released(
+    directory: Path,
+    path: Path,
+    *,
+    seed: int,
+    public: int = 30,
+    pool: int | None = None,
+    snippets: Path | None = None,
+    web: WebSearch | None = None,
 ) -> World:
-    """ShoppingBench's released tasks, over a small catalog rebuilt around their products.
+    """Released tasks (ShoppingBench's or an ORO suite), over a small catalog rebuilt around their products.
 
-    `path` is a folder with any of the released files. Every task is loaded; those that cannot be played are
-    refused by name. Raises WorldError when another world lies in `directory`, ImportFailed when there is no
-    file to read.
+    Every task is loaded; those that cannot be played are refused by name, web tasks among them unless
+    `snippets` or `web` say where to search. Raises WorldError when another world lies in `directory`,
+    ImportFailed when there is nothing to read, SnippetFileError.
     """
-    tasks = read_shoppingbench(path)
+    tasks = read_released(path)
     plan = {
-        "kind": "shoppingbench",
+        "kind": "released",
         "versions": [REBUILD],
         "tasks": tasks.digest,
         "seed": seed,
         "public": public,
         "pool": pool,
+        "web": _web_plan(snippets, web),
     }
 
     def make(catalog_directory: Path) -> _Made:
-        rebuilt = rebuild(tasks, seed=seed)
-        catalog = Catalog.build(catalog_directory, rebuilt.products)
-        environment = ShoppingEnvironment(catalog)
-        playable, failing = [], []
-        for task in rebuilt.playable:
-            outcome = environment.score(task.problem, intended_attempt(task.problem))
-            if outcome.solved:
-                playable.append(task.problem)
-            else:
-                rules = ", ".join(failure.rule for failure in outcome.failures)
-                failing.append((task.name, f"its own answer does not pass: {rules}"))
-        refused = [(r.name, r.reason) for r in (*tasks.refused, *rebuilt.refused)] + failing
-        return _Made(catalog, playable, refused, tasks.loaded)
+        playable = playable_tasks(tasks, seed=seed, searchable=bool(snippets or web))
+        catalog = Catalog.build(catalog_directory, playable.products)
+        return _Made(catalog, playable.problems, playable.refused, tasks.loaded)
 
-    return _prepare(directory, plan, make, seed, public, pool)
+    return _prepare(directory, plan, make, seed, public, pool, snippets=snippets, web=web)
+
+
+def prepare_suite(
+    directory: Path,
+    path: Path,
+    *,
+    seed: int,
+    public: int = 30,
+    pool: int | None = None,
+    web: WebSearch | None = None,
+) -> World:
+    """The problems of a suite folder over the catalog in it, split into a public part and a pool.
+
+    Its snippets, where it has some, are what its web problems are searched in. Raises WorldError, SuiteError,
+    CatalogError.
+    """
+    whole = read_suite(path)
+    snippets = path / SNIPPETS if (path / SNIPPETS).is_file() else None
+    plan = {
+        "kind": "suite",
+        "suite": whole.suite_id,
+        "seed": seed,
+        "public": public,
+        "pool": pool,
+        "web": _web_plan(snippets, web),
+    }
+    if whole.environment != NAME or not (path / CATALOG).is_dir():
+        raise WorldError(
+            f"{path} holds no {NAME} suite with its catalog: make one with arena problems generate"
+        )
+
+    def make(catalog_directory: Path) -> _Made:
+        if not catalog_directory.exists():
+            shutil.copytree(path / CATALOG, catalog_directory)
+        catalog = Catalog.open(catalog_directory)
+        if catalog.catalog_id != whole.catalog_id:
+            raise WorldError(f"the catalog in {path} is not the one that its problems are about")
+        searchable = bool(snippets or web)
+        playable = [p for p in whole.problems if searchable or p.problem.category != "web"]
+        refused = [(p.problem.problem_id, WEB_REASON) for p in whole.problems if p not in playable]
+        return _Made(catalog, playable, refused, {path.name: len(whole.problems)})
+
+    options = ShoppingOptions.model_validate(whole.options)
+    return _prepare(directory, plan, make, seed, public, pool, snippets=snippets, web=web, options=options)
+
+
+@dataclass(frozen=True, slots=True)
+class Playable:
+    """Released tasks that can be played, with the products to play them on; the others by name and reason."""
+
+    products: tuple[Product, ...]
+    problems: tuple[AnsweredProblem, ...]
+    refused: tuple[tuple[str, str], ...]
+
+
+def playable_tasks(tasks: ReleasedTasks, *, seed: int, searchable: bool) -> Playable:
+    """Rebuild a catalog around released tasks, and keep the tasks whose own answers pass on it.
+
+    `searchable`: whether there is a source for web_search.
+    """
+    rebuilt = rebuild(tasks, seed=seed)
+    products = {product.product_id: product for product in rebuilt.products}
+    problems, failing = [], []
+    candidates = [*rebuilt.playable, *(tasks.of("web") if searchable else ())]
+    for task in candidates:
+        outcome = score(task.problem, intended_attempt(task.problem), products.get, LexicalSimilarity())
+        if outcome.solved:
+            problems.append(task.problem)
+        else:
+            rules = ", ".join(failure.rule for failure in outcome.failures)
+            failing.append((task.name, f"its own answer does not pass: {rules}"))
+    refused = [(r.name, r.reason) for r in (*tasks.refused, *rebuilt.refused)] + failing
+    if not searchable:
+        refused += [(task.name, WEB_REASON) for task in tasks.of("web")]
+    return Playable(rebuilt.products, tuple(problems), tuple(refused))
+
+
+def _web_plan(snippets: Path | None, web: WebSearch | None) -> str | None:
+    """What of the web source a world depends on: the snippets' hash, or that there is a service."""
+    if snippets is not None:
+        return hashlib.sha256(snippets.read_bytes()).hexdigest()
+    return None if web is None else web.name
 
 
 def split(
@@ -167,14 +254,21 @@ def _prepare(
     seed: int,
     public: int,
     pool: int | None,
+    *,
+    snippets: Path | None = None,
+    web: WebSearch | None = None,
+    options: ShoppingOptions | None = None,
 ) -> World:
     """Open the world that was made by `plan`, or make it. Its manifest is written last."""
     manifest_path = directory / "world.json"
-    catalog_path = directory / "catalog"
+    catalog_path = directory / CATALOG
+    options = options or ShoppingOptions()
     if not manifest_path.exists():
         directory.mkdir(parents=True, exist_ok=True)
         made = make(catalog_path)
-        environment = ShoppingEnvironment(made.catalog)
+        environment = ShoppingEnvironment(made.catalog, options=options)
+        if snippets is not None:
+            shutil.copyfile(snippets, directory / SNIPPETS)
         parts = split(made.problems, seed=seed, public=public, pool=pool)
         for role, problems in zip(_ROLES, parts, strict=True):
             suite = ProblemSuite(
@@ -183,6 +277,7 @@ def _prepare(
                 environment_version=VERSION,
                 catalog_id=made.catalog.catalog_id,
                 scorer=environment.scorer,
+                options=options.model_dump(mode="json"),
                 problems=tuple(problems),
             )
             write_suite(suite, directory / role)
@@ -203,7 +298,9 @@ def _prepare(
     if content_id(manifest["plan"]) != content_id(plan):
         raise WorldError(f"{directory} holds a world of another plan: remove it, or use another folder")
     public_suite, pool_suite = (read_suite(directory / role) for role in _ROLES)
-    environment = ShoppingEnvironment.open(catalog_path)
+    kept = directory / SNIPPETS
+    source = web or (SnippetStore.open(kept) if kept.is_file() else None)
+    environment = ShoppingEnvironment.open(catalog_path, options=options, web=source)
     return World(
         environment=environment,
         public=public_suite,

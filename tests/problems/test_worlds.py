@@ -10,7 +10,7 @@ import pytest
 from problems.importers import ImportFailed, read_shoppingbench
 from problems.leak_clusters import leak_clusters
 from problems.shopping.scoring import intended_attempt
-from problems.shopping.world import World, WorldError, prepare_generated, prepare_shoppingbench
+from problems.shopping.world import World, WorldError, prepare_generated, prepare_released
 
 
 def assert_sound(world: World) -> None:
@@ -52,7 +52,7 @@ def test_preparing_that_was_killed_midway_is_completed(tmp_path: Path) -> None:
 
 
 def test_all_released_tasks_load_and_all_but_web_can_be_played(shared_data: Path, tmp_path: Path) -> None:
-    world = prepare_shoppingbench(tmp_path, shared_data / "shoppingbench", seed=2)
+    world = prepare_released(tmp_path, shared_data / "shoppingbench", seed=2)
     assert sum(world.loaded.values()) == 900
     assert len(world.public.problems) + len(world.pool.problems) == 750
     assert len(world.refused) == 150
@@ -62,9 +62,9 @@ def test_all_released_tasks_load_and_all_but_web_can_be_played(shared_data: Path
 
 def test_the_records_that_web_tasks_carry_are_in_the_catalog(shared_data: Path, tmp_path: Path) -> None:
     folder = shared_data / "shoppingbench"
-    world = prepare_shoppingbench(tmp_path, folder, seed=2)
+    world = prepare_released(tmp_path, folder, seed=2)
     tasks = read_shoppingbench(folder)
-    assert len(tasks.web) == 150
+    assert len(tasks.of("web")) == 150
     for record in tasks.records:
         found = world.environment.catalog.get(record.product_id)
         assert found is not None
@@ -91,7 +91,7 @@ def test_a_task_that_cannot_be_used_is_refused_by_name_and_stops_no_other(tmp_pa
     source = tmp_path / "source"
     source.mkdir()
     (source / "synthesize_product_test.jsonl").write_text("\n".join(lines))
-    world = prepare_shoppingbench(tmp_path / "w", source, seed=1, public=1)
+    world = prepare_released(tmp_path / "w", source, seed=1, public=1)
     assert len(world.public.problems) + len(world.pool.problems) == 2
     reasons = dict(world.refused)
     assert set(reasons) == {"product:2", "product:3", "product:4", "product:6"}
