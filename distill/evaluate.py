@@ -15,8 +15,8 @@ from pydantic import BaseModel, ConfigDict
 from distill import completion, templates
 from distill.config import EvaluationConfig
 from distill.normalize import arguments, arguments_text
-from distill.statistics import Share, clustered_ratio_interval, wilson
 from distill.views import StepRow
+from problems.intervals import Share, clustered_ratio_interval, wilson
 
 Report = Callable[[str, float], None]
 """Told what is being done and what fraction of it is done."""

@@ -1,4 +1,4 @@
-"""Intervals for the figures of an evaluation. Pure; randomness is a seed passed in."""
+"""Intervals for shares and means. Pure; randomness is a seed passed in."""
 
 from __future__ import annotations
 

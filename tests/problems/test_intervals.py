@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distill.statistics import clustered_ratio_interval, wilson
+from problems.intervals import clustered_ratio_interval, wilson
 
 
 def test_the_interval_is_wilsons() -> None:
