@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from problems.environment import Outcome
@@ -85,12 +85,14 @@ ATTEMPTS = st.lists(
 )
 
 
+@settings(max_examples=40, deadline=None)
 @given(ATTEMPTS)
 def test_the_order_of_attempts_changes_nothing(attempts: list[Attempted]) -> None:
     shuffled = list(reversed(attempts))
     assert report(shuffled).to_json() == report(attempts).to_json()
 
 
+@settings(max_examples=40, deadline=None)
 @given(ATTEMPTS)
 def test_categories_add_up_and_intervals_hold_their_means(attempts: list[Attempted]) -> None:
     found = report(attempts)
