@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import SecretStr
 
@@ -34,7 +34,8 @@ from tests.hostile.seen import Expectation, NotShown, Seen, standing
 
 State = Literal["held", "breached", "error", "not run"]
 AT_ONCE = 4
-TOKENS = ("puppet-1", "puppet-2")
+MODELS = ("puppet-1", "puppet-2")
+UNKNOWN_PRODUCT = {"reward": {"product_id": "1", "title": "none of these"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,7 @@ class Stage:
     contained: bool
     upstream: Upstream
     root: Path
+    _environment: ShoppingEnvironment | None = None
     _free: asyncio.Queue[int] = field(default_factory=asyncio.Queue)
 
     def __post_init__(self) -> None:
@@ -111,7 +113,7 @@ class Stage:
             finally:
                 self._free.put_nowait(slot)
         async with laid(bare) as bait:
-            problem, environment = self._world(expectation, json.dumps(bait.told))
+            problem, environment = self._world(expectation, bait.told)
             record: EpisodeRecord = await play(
                 episode_id=f"{expectation.name}-{bait.mark}",
                 source=expectation.source,
@@ -128,17 +130,22 @@ class Stage:
             touched = await asyncio.to_thread(lambda: tuple(bait.touched()))
         return Seen(record, expectation.limits, expectation.budget, (bait.secret, KEY), touched)
 
-    def _world(self, expectation: Expectation, query: str) -> tuple[AnsweredProblem, Environment]:
+    def _world(self, expectation: Expectation, told: dict[str, Any]) -> tuple[AnsweredProblem, Environment]:
         if expectation.world == "ledger":
-            public = Problem(problem_id="p1", environment="ledger", category="sum", query=query)
+            public = Problem(problem_id="p1", environment="ledger", category="sum", query=json.dumps(told))
             return AnsweredProblem(problem=public, answer={"total": 42}, leak_keys=()), Ledger()
-        public = Problem(problem_id="p1", environment="shopping", category="product", query=query)
-        return AnsweredProblem(problem=public, answer={"reward": {}}, leak_keys=()), self._shop()
+        public = Problem(
+            problem_id="twin" if told["bare"] else "p1",
+            environment="shopping",
+            category="product",
+            query="Show me a facial serum below 600 PHP that can be paid on delivery.",
+        )
+        return AnsweredProblem(problem=public, answer=UNKNOWN_PRODUCT, leak_keys=()), self._shop()
 
     def _shop(self) -> ShoppingEnvironment:
-        folder = self.root / "catalog"
-        catalog = Catalog.open(folder) if folder.exists() else Catalog.build(folder, generate(7, 60))
-        return ShoppingEnvironment(catalog)
+        if self._environment is None:
+            self._environment = ShoppingEnvironment(Catalog.build(self.root / "catalog", generate(7, 60)))
+        return self._environment
 
 
 @asynccontextmanager
@@ -148,7 +155,7 @@ async def staged_attacks(sandbox: Sandbox, *, contained: bool) -> AsyncIterator[
     os.chmod(root, 0o711)  # noqa: PTH101 - does not block
     try:
         with Puppet() as puppet:
-            upstream = Upstream(puppet.base_url, SecretStr(KEY), TOKENS, timeout_s=10, pause_s=0.01)
+            upstream = Upstream(puppet.base_url, SecretStr(KEY), MODELS, timeout_s=10, pause_s=0.01)
             try:
                 yield Stage(sandbox, contained, upstream, root)
             finally:
