@@ -124,6 +124,7 @@ class ShoppingEnvironment:
             page=arguments["page"],
             filters=filters,
             sort=arguments.get("sort", "default"),
+            exhaustive=self.options.exhaustive_sort,
         )
         return [_summary(product) for product in found]
 
