@@ -38,20 +38,22 @@ def unchecked(name: str, why: str) -> Step:
     return Step(name, "not checked", (why,))
 
 
-def differences(stored: object, computed: object, path: str = "") -> list[str]:
-    """Where two JSON values differ, as `path: stored x, computed y`."""
+def differences(
+    stored: object, computed: object, path: str = "", words: tuple[str, str] = ("stored", "computed")
+) -> list[str]:
+    """Where two JSON values differ, as `path: stored x, computed y`, or in other `words` for the two."""
     if isinstance(stored, Mapping) and isinstance(computed, Mapping):
         found: list[str] = []
         for key in sorted({*stored, *computed}, key=str):
             inner = f"{path}.{key}" if path else str(key)
-            found += differences(stored.get(key, _NONE), computed.get(key, _NONE), inner)
+            found += differences(stored.get(key, _NONE), computed.get(key, _NONE), inner, words)
         return found
     if isinstance(stored, list) and isinstance(computed, list) and len(stored) == len(computed):
         pairs = enumerate(zip(stored, computed, strict=True))
-        return [d for i, (a, b) in pairs for d in differences(a, b, f"{path}[{i}]")]
+        return [d for i, (a, b) in pairs for d in differences(a, b, f"{path}[{i}]", words)]
     if type(stored) is type(computed) and stored == computed:
         return []
-    return [f"{path}: stored {shown(stored)}, computed {shown(computed)}"]
+    return [f"{path}: {words[0]} {shown(stored)}, {words[1]} {shown(computed)}"]
 
 
 def shown(value: object) -> str:

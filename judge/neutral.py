@@ -35,9 +35,14 @@ class _Visible(dict[int, str]):
 _VISIBLE = _Visible()
 
 
+def visible(text: str) -> str:
+    """`text` with what is hidden made visible: nothing in it can move a terminal's cursor or turn text."""
+    return text.translate(_VISIBLE)
+
+
 def neutral(text: str) -> str:
-    """`text` with what is hidden made visible, and what could open a tag replaced."""
-    return _OPENS_TAG.sub(lambda m: _LOOK_ALIKES[m.group()], text.translate(_VISIBLE))
+    """`visible(text)`, with what could open a tag replaced."""
+    return _OPENS_TAG.sub(lambda m: _LOOK_ALIKES[m.group()], visible(text))
 
 
 def quoted(text: str) -> str:

@@ -26,11 +26,12 @@ COMMANDS = {
     "catalog": ("catalog", None, "The products that problems are about."),
     "traces": ("traces", None, "The store of judged traces."),
     "race": ("race", None, "Races: what became of them, and whether it follows from the record."),
+    "episode": ("episode", None, "One episode: what happened in it, and whether it happens again."),
     "submissions": ("submissions", None, "What becomes of what miners send."),
     "judge": ("judge", None, "Measure judges, and judge stored traces."),
     "distill": ("distill", None, "From stored traces to a trained model."),
     "demo": ("demo", "run", "The whole loop on this machine."),
-    "doctor": ("doctor", "run", "Probe this machine's sandbox."),
+    "doctor": ("doctor", "run", "Check machine, wallet, chain and endpoints, and say what to do."),
     "worker": ("validator", "work", "Play episodes for a validator whose database this reaches."),
 }
 """By name: the module in `neurons.commands`, the function in it (None: all of its `app`), and a summary."""

@@ -13,7 +13,9 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
+from arena.recorder.budget import Budget, Price, Unpriced
 from arena.recorder.upstream import Upstream
+from arena.rules import BudgetRules
 from arena.sandbox.probe import PROBE_SLOT
 from arena.sandbox.sandbox import BackendName, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import socket_folder, stage
@@ -107,15 +109,29 @@ def claimed_slots(count: int) -> Iterator[int]:
         os.close(lock)
 
 
+def prices(model: ModelSettings) -> dict[str, Price]:
+    """The price table of the settings."""
+    return {name: Price(price.prompt, price.completion) for name, price in model.prices.items()}
+
+
 @contextlib.asynccontextmanager
-async def provider(model: ModelSettings) -> AsyncIterator[Upstream]:
-    """The endpoint that agents' model calls go to. Raises SettingsError when none is set."""
+async def provider(model: ModelSettings, budget: BudgetRules) -> AsyncIterator[Upstream]:
+    """The endpoint that agents' model calls go to. Raises SettingsError when none is set, or when `budget`
+    counts money and a model has no price.
+    """
     if model.base_url is None or not model.models:
         raise SettingsError(
             "no model endpoint is set: give --model.base-url and --model.name, or model.base_url and "
             "model.models in arena.toml"
         )
-    upstream = Upstream(model.base_url, model.api_key, model.models, model.timeout_s, model.retries)
+    table = prices(model)
+    try:
+        Budget(**budget.model_dump()).check_prices(model.models, table)
+    except Unpriced as error:
+        raise SettingsError(str(error)) from None
+    upstream = Upstream(
+        model.base_url, model.api_key, model.models, model.timeout_s, model.retries, prices=table
+    )
     try:
         yield upstream
     finally:

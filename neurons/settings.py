@@ -97,6 +97,13 @@ class WalletSettings(_Section):
     path: HomePath = Field(default=Path("~/.bittensor/wallets"), validate_default=True)
 
 
+class PriceSettings(_Section):
+    """What a model costs, in US dollars a million tokens; 0 for one of your own."""
+
+    prompt: float = Field(ge=0, allow_inf_nan=False)
+    completion: float = Field(ge=0, allow_inf_nan=False)
+
+
 class ModelSettings(_Section):
     """The OpenAI-compatible endpoint that agents' model calls go to."""
 
@@ -104,6 +111,8 @@ class ModelSettings(_Section):
     api_key: SecretStr | None = None
     models: tuple[str, ...] = ()
     """Models that agents may name; the first is the default."""
+    prices: dict[str, PriceSettings] = Field(default_factory=dict)
+    """By model. Every model needs one when `rules.budget.usd` is set; else they only tell what was spent."""
     timeout_s: float = Field(default=120.0, gt=0)
     retries: int = Field(default=3, ge=0)
 

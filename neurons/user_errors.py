@@ -27,6 +27,7 @@ from neurons.serving import PortTaken
 from neurons.settings import SettingsError, explained
 from neurons.stopping import TRY_LATER
 from neurons.supervision import PartFailed
+from neurons.verifying import NotPlayableHere
 from neurons.wallets import NotADemoChain, WalletMissing
 from neurons.watching import DatabaseLost
 from problems.golden import GoldenFileError
@@ -51,6 +52,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     LocalNetFailed,
     MetadataUnavailable,
     NotADemoChain,
+    NotPlayableHere,
     NotSettled,
     PartFailed,
     PortTaken,

@@ -16,6 +16,10 @@ class DatabaseUnavailable(StorageError):
     """The database cannot be reached or started; the message says what the operator can do."""
 
 
+class TraceNotFound(StorageError):
+    """No stored trace has this id, and no episode with this id has one."""
+
+
 class TraceRefused(StorageError):
     """A trace contradicts itself and is not stored; a broken chain raises `BrokenChain` instead."""
 

@@ -11,9 +11,11 @@ Kinds and their bodies:
 - `blob`      {"digest", "value"}: digest is the SHA-256 of the value's canonical JSON
 - `model_call` {"call_id", "model", "messages": [digest, ...], "tools": digest or null, "params": {...},
                "streamed", "elapsed_ms", and either "response": {"message", "finish_reason", "usage":
-               {"prompt_tokens", "completion_tokens", ...}, "emitted": [{"id", "name", "arguments" (canonical,
-               or null when not understood)}, ...]} or "error": {"kind": "provider" | "agent" | "budget" | "key",
-               "message", "status"}}
+               {"prompt_tokens", "completion_tokens", "estimated", "usd" (where priced), and whatever else the
+               provider counts}, "logprobs" and "provider" (its id, model, fingerprint) where given,
+               "emitted": [{"id", "name", "arguments" (canonical, or null when not understood)}, ...]} or
+               "error": {"kind": "provider" | "agent" | "budget" | "key", "message", "status", "said" (what
+               the agent had read of an answer that broke off)}}
 - `tool_call` {"name", "arguments" (as written), "canonical" (or null), "content", "error" (or null),
                "repairs": [...], "elapsed_ms"}
 - `refused`   {"what", "message"}: a request that could not be taken (malformed, over budget, after the end)

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, func, select, tuple_
+from sqlalchemy import ColumnElement, Row, Select, and_, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from storage.database import Database
-from storage.errors import TraceRefused
+from storage.errors import TraceNotFound, TraceRefused
 from storage.events import Event, verify
 from storage.judgements import (
     StoredJudgement,
@@ -41,6 +41,7 @@ __all__ = [
     "TraceQuery",
     "append",
     "count",
+    "find",
     "record_judgement",
     "stream",
 ]
@@ -187,6 +188,23 @@ async def stream(database: Database, query: TraceQuery, *, batch: int = 64) -> A
         left = None if left is None else left - len(rows)
 
 
+async def find(database: Database, wanted: uuid.UUID, *, attempt: int | None = None) -> StoredTrace:
+    """The trace with this id, or of the episode with this id: of `attempt`, else the one that counts, else
+    the latest. Raises TraceNotFound.
+    """
+    statement = _joined().where(or_(Trace.id == wanted, Trace.episode_id == wanted))
+    if attempt is not None:
+        statement = statement.where(Trace.attempt == attempt)
+    statement = statement.order_by(Trace.final.desc(), Trace.attempt.desc()).limit(1)
+    async with database.session() as session:
+        row = (await session.execute(statement)).one_or_none()
+        if row is None:
+            of = "" if attempt is None else f", attempt {attempt}"
+            raise TraceNotFound(f"there is no trace and no played episode {wanted}{of} in this store")
+        judgements = await attached(session, [row[0].id], judge=None, rubric=None)
+    return _stored(row, judgements.get(row[0].id))
+
+
 async def count(database: Database, query: TraceQuery) -> int:
     """How many traces `stream` gives for `query`."""
     matching = (
@@ -242,20 +260,21 @@ def _conditions(query: TraceQuery) -> list[ColumnElement[bool]]:
 def _page(
     query: TraceQuery, after: tuple[datetime, uuid.UUID] | None, size: int
 ) -> Select[Trace, Episode, Race, Submission, SuiteProblem]:
+    statement = _joined().where(*_conditions(query)).order_by(Trace.recorded_at, Trace.id).limit(size)
+    if after is not None:
+        statement = statement.where(tuple_(Trace.recorded_at, Trace.id) > tuple_(*after))
+    return statement
+
+
+def _joined() -> Select[Trace, Episode, Race, Submission, SuiteProblem]:
     problem = and_(SuiteProblem.suite_id == Episode.suite_id, SuiteProblem.problem_id == Episode.problem_id)
-    statement = (
+    return (
         select(Trace, Episode, Race, Submission, SuiteProblem)
         .join(Episode, Trace.episode_id == Episode.id)
         .join(Race, Episode.race_id == Race.id)
         .join(Submission, Episode.submission_id == Submission.id)
         .join(SuiteProblem, problem)
-        .where(*_conditions(query))
-        .order_by(Trace.recorded_at, Trace.id)
-        .limit(size)
     )
-    if after is not None:
-        statement = statement.where(tuple_(Trace.recorded_at, Trace.id) > tuple_(*after))
-    return statement
 
 
 def _stored(

@@ -35,6 +35,11 @@ from problems.environment import Environment
 
 BYTES_PER_TOKEN = 4
 """For providers that report no usage: a rough English average, only ever used to keep a budget finite."""
+PROVIDER_FAILED = "the model's provider failed: "
+PROVIDER_REJECTED = "the model's provider: "
+OWN_KEY_REFUSED = "the provider refused your own key: "
+NOT_ASKED = "not asked again"
+"""How errors begin that say what a provider did, and the one of them by which it was not even asked."""
 CUT = "interrupted"
 """The finish reason of an answer that the agent had begun to read when the episode ended."""
 
@@ -155,7 +160,7 @@ class ModelDesk:
             if self.key_refused is not None:
                 raise KeyRefused(self.key_refused, 402)
             if self._lost >= self._witness.meter.budget.lost_model_calls:
-                raise ProviderFault("not asked again after too many lost calls")
+                raise ProviderFault(f"{NOT_ASKED} after too many lost calls")
             async with self._asking:
                 reply = await self._upstream.complete(call.payload(), asking)
             settled = True
@@ -163,14 +168,14 @@ class ModelDesk:
         except RequestRejected as rejected:
             settled = True
             self._settle(call, granted, GivenUsage(prompt_tokens=0, completion_tokens=0))
-            return call.error("agent", rejected.status, "rejected", f"the model's provider: {rejected}")
+            return call.error("agent", rejected.status, "rejected", f"{PROVIDER_REJECTED}{rejected}")
         except KeyRefused as refused:
             self.key_refused = str(refused)
-            return call.error("key", 402, "key_refused", f"the provider refused your own key: {refused}")
+            return call.error("key", 402, "key_refused", f"{OWN_KEY_REFUSED}{refused}")
         except ProviderFault as fault:
             self._lose(call, str(fault))
             said = live.message() if live is not None and live.begun else None
-            message = f"the model's provider failed: {fault}"
+            message = f"{PROVIDER_FAILED}{fault}"
             return call.error("provider", 502, "provider", message, said=said)
         except asyncio.CancelledError:
             settled = self._interrupted(call, granted, asking, live)
@@ -233,7 +238,7 @@ class ModelDesk:
             return True
         if asking.faults:
             self._lose(call, str(asking.faults[-1]))
-            message = f"the model's provider failed: {asking.faults[-1]}"
+            message = f"{PROVIDER_FAILED}{asking.faults[-1]}"
             call.error("provider", 502, "provider", message)
         else:
             self._witness.refuse("chat", "the episode ended before the model answered")

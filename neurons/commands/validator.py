@@ -183,7 +183,7 @@ def idle(data_dir: DataDir = None, database_url: DatabaseUrl = None, as_json: Js
 async def _validate(chosen: Settings, every: timedelta) -> None:
     wallet = open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path)
     async with contextlib.AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(provider(chosen.model))
+        upstream = await stack.enter_async_context(provider(chosen.model, chosen.rules.budget))
         chain = await stack.enter_async_context(chain_of(chosen.chain))
         if await chain.registered(wallet.hotkey.ss58_address) is None:
             raise SettingsError(
@@ -224,7 +224,7 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
 
 async def _work(chosen: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        upstream = await stack.enter_async_context(provider(chosen.model))
+        upstream = await stack.enter_async_context(provider(chosen.model, chosen.rules.budget))
         sandbox = await ready_sandbox(
             unsafe=chosen.sandbox.unsafe, backend=chosen.sandbox.backend, say=_log.info
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from arena.rules import BudgetRules
 from arena.sandbox import staging
 from arena.sandbox.probe import PROBE_SLOT
 from arena.sandbox.sandbox import SandboxUnavailable
@@ -79,14 +80,25 @@ def test_a_host_without_room_says_so(taken: ExitStack) -> None:
 )
 async def test_a_model_endpoint_needs_an_address_and_a_name(model: ModelSettings) -> None:
     with pytest.raises(SettingsError, match="no model endpoint"):
-        async with provider(model):
+        async with provider(model, BudgetRules()):
             pass
 
 
 async def test_the_provider_offers_the_models_in_order() -> None:
-    async with provider(ModelSettings(base_url="http://x/v1", models=("a", "b"))) as upstream:
+    async with provider(ModelSettings(base_url="http://x/v1", models=("a", "b")), BudgetRules()) as upstream:
         assert upstream.models == ("a", "b")
         assert upstream.resolve("default") == "a"
+
+
+async def test_a_budget_in_dollars_needs_the_price_of_every_model() -> None:
+    model = ModelSettings.model_validate(
+        {"base_url": "http://x/v1", "models": ("a", "b"), "prices": {"a": {"prompt": 1, "completion": 2}}}
+    )
+    with pytest.raises(SettingsError, match=r"no price for b: set it, .* in model\.prices"):
+        async with provider(model, BudgetRules(usd=0.5)):
+            pass
+    async with provider(model, BudgetRules()) as upstream:
+        assert upstream.prices["a"].completion == 2
 
 
 def test_without_a_seed_a_secret_one_is_drawn_once(tmp_path: Path) -> None:

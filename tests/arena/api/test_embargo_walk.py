@@ -60,6 +60,8 @@ PRINTS_NOTHING_THAT_IS_STORED = {
     ("demo",): "is a validator's own, and prints counts and standings",
     ("distill", "run"): "is a validator's own, and prints counts and scores",
     ("traces", "export"): "is a validator's own way to all that it has",
+    ("episode", "show"): "is a validator's own way to one of those, and says that it is under embargo",
+    ("episode", "replay"): "plays one of those again, and shows where it differs",
 }
 
 
