@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
-import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+_AT_ONCE = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,28 @@ def clustered_ratio_interval(
     `totals` is (numerator, denominator) by cluster: rows of one cluster are not independent, so the cluster
     is what is resampled (Cameron, Gelbach and Miller 2008). None with fewer than two clusters.
     """
-    pairs = [totals[name] for name in sorted(totals)]
+    pairs = np.array([totals[name] for name in sorted(totals)], dtype=np.float64)
     if len(pairs) < 2:
         return None
-    chooser = random.Random(seed)
-    ratios = sorted(_ratio(chooser.choices(pairs, k=len(pairs))) for _ in range(draws))
+    chooser = np.random.default_rng(seed)
+    ratios = np.sort(np.concatenate([_ratios(chooser, pairs, part) for part in _parts(draws, len(pairs))]))
     tail = (1 - confidence) / 2
-    return ratios[int(tail * (draws - 1))], ratios[math.ceil((1 - tail) * (draws - 1))]
+    low, high = ratios[int(tail * (draws - 1))], ratios[math.ceil((1 - tail) * (draws - 1))]
+    return float(low), float(high)
 
 
-def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
-    return sum(p[0] for p in pairs) / sum(p[1] for p in pairs)
+def _ratios(
+    chooser: np.random.Generator, pairs: npt.NDArray[np.float64], draws: int
+) -> npt.NDArray[np.float64]:
+    """The ratio of each of `draws` samples of as many clusters as there are, with replacement."""
+    sums = pairs[chooser.integers(0, len(pairs), (draws, len(pairs)))].sum(axis=1)
+    ratios: npt.NDArray[np.float64] = sums[:, 0] / sums[:, 1]
+    return ratios
+
+
+def _parts(draws: int, size: int) -> Iterator[int]:
+    """`draws` in parts that hold at most some million numbers each."""
+    most = max(1, _AT_ONCE // size)
+    while draws > 0:
+        yield min(most, draws)
+        draws -= most
