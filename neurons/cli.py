@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 COMMANDS = {
     "validator": ("validator", None, "Run a validator."),
     "miner": ("miner", None, "Register, and submit an agent."),
-    "problems": ("problems", None, "Problems and their outcome rules."),
+    "problems": ("problems", None, "Make, import and check problems, and score by their rules."),
     "catalog": ("catalog", None, "The products that problems are about."),
     "traces": ("traces", None, "The store of judged traces."),
     "race": ("race", None, "Races: what became of them, and whether it follows from the record."),

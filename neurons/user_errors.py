@@ -33,8 +33,12 @@ from neurons.watching import DatabaseLost
 from problems.golden import GoldenFileError
 from problems.importers import ImportFailed
 from problems.shopping.catalog import CatalogError
+from problems.shopping.facts import KnowledgeError
 from problems.shopping.synthesis import SynthesisError
+from problems.shopping.verbaliser import VerbaliserError
+from problems.shopping.web import SnippetFileError
 from problems.shopping.world import WorldError
+from problems.suite_files import SuiteError
 from storage.errors import StorageError
 
 USER_ERRORS: tuple[type[Exception], ...] = (
@@ -49,6 +53,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     GoldenFileError,
     ImportFailed,
     KeyfileError,
+    KnowledgeError,
     LocalNetFailed,
     MetadataUnavailable,
     NotADemoChain,
@@ -61,14 +66,17 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     SandboxUnavailable,
     SettingsError,
     ShopperNotStarted,
+    SnippetFileError,
     StorageError,
     SubmissionRefused,
+    SuiteError,
     SynthesisError,
     TrainingExtraMissing,
     TrainingFailed,
     ValidatorUnreachable,
     WalletMissing,
     UnknownRubric,
+    VerbaliserError,
     WorldError,
 )
 """Each says what is wrong and what to do."""

@@ -23,7 +23,7 @@ from problems.shopping.certificate import holds_words, id_told, title_told
 from problems.shopping.identity import answered
 from problems.shopping.product import SERVICES
 from problems.shopping.synthesis import Certified
-from problems.shopping.verbaliser import voucher_text
+from problems.shopping.verbaliser import VerbaliserError, voucher_text
 
 LLM_VERBALISER = "llm-verbaliser-1"
 MAX_TEXT = 1_500
@@ -46,10 +46,6 @@ One entry for each item, in the order in which they are named. "kind" is one of 
 out of KEYS and the value word for word as the shopper says it. "services" are out of SERVICES: official means
 LazMall, flashsale LazFlash, COD cash on delivery. "low" and "high" bound the price in PHP. "one_shop" says
 whether one shop must sell all items. Leave out what the shopper does not say."""
-
-
-class VerbaliserError(Exception):
-    """The endpoint refuses us; the message says what to look at, and holds no secret."""
 
 
 class _Item(BaseModel):

@@ -20,12 +20,13 @@ from random import Random
 from problems.problem import AnsweredProblem
 from problems.shopping import verbaliser
 from problems.shopping.answer import Target
-from problems.shopping.catalog import Catalog, Filters
+from problems.shopping.catalog import Catalog
 from problems.shopping.certificate import gives_away, holds_words
 from problems.shopping.drawing import basket_size, needed_voucher
 from problems.shopping.facts import Fact
 from problems.shopping.identity import answered
 from problems.shopping.levels import CATEGORIES, DIFFICULTIES, LEVELS, SHARES, Level, dealt
+from problems.shopping.reach import plain_search
 from problems.shopping.scoring import intended_attempt, score
 from problems.shopping.selection import Asked, Demand, ask, has_twins
 from problems.shopping.shelf import Raw, Shelf, Shelved
@@ -244,18 +245,9 @@ class Synthesiser:
         return Certified(problem, nouns, satisfying, "" if fact is None else fact.question)
 
     def _reachable(self, one: Shelved, target: Target, fact: Fact | None, shop_id: str | None) -> bool:
-        """Whether a search for the words of the constraints (and the answer) shows the target.
-
-        With the filters that the constraints give, and within `shop_id` where another product leads to it.
-        """
+        """Whether a plain search shows the target; within `shop_id` where another product leads to it."""
         said = [] if fact is None else [fact.answer]
-        words = " ".join([*said, one.kind.noun, *(value for _, value in sorted(target.pairs()))])
-        filters = Filters(
-            shop_id=shop_id,
-            price_low=max((p.low for p in target.price if p.low is not None), default=None),
-            price_high=min((p.high for p in target.price if p.high is not None), default=None),
-            services=target.service,
-        )
+        words, filters = plain_search(target, one.kind.noun, said=said, shop_id=shop_id)
         return one.row in self._catalog.window(words, filters)
 
 

@@ -13,6 +13,11 @@ from random import Random
 from problems.shopping.answer import PriceRange, Target
 from problems.shopping.vouchers import Voucher
 
+
+class VerbaliserError(Exception):
+    """The endpoint that words problems refuses us; the message says what to look at, and holds no secret."""
+
+
 _PHRASES: dict[str, tuple[str, ...]] = {
     "brand": ("from the brand {}", "by {}", "from {}"),
     "color_family": ("in {}", "in the color {}", "in color {}"),
