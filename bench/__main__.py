@@ -23,7 +23,9 @@ def main() -> int:
     entries: list[dict[str, object]] = []
     failed: list[str] = []
     names = sorted(
-        m.name for m in pkgutil.iter_modules(bench.__path__) if m.name not in ("figures", "__main__")
+        m.name
+        for m in pkgutil.iter_modules(bench.__path__)
+        if m.name not in ("figures", "__main__") and not m.name.startswith("_")
     )
     console = Console(stderr=True)
     for name in names:

@@ -98,8 +98,13 @@ def main(measure: Callable[[bool], Sequence[Figure]]) -> None:
     parser.add_argument("--quick", action="store_true", help="fewer rounds; under 45 seconds")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args()
-    entries = [figure.to_json() for figure in measure(options.quick)]
-    if options.json:
+    present(measure(options.quick), as_json=options.json)
+
+
+def present(figures: Sequence[Figure], *, as_json: bool) -> None:
+    """Print figures as one JSON object or as a table."""
+    entries = [figure.to_json() for figure in figures]
+    if as_json:
         print(json.dumps({"figures": entries}, indent=2))
     else:
         Console().print(table(entries, sys.argv[0]))

@@ -79,7 +79,7 @@ def show(
     catalog = Catalog.open(directory)
     facts = _facts(catalog)
     if find is not None:
-        facts["found"] = [product.model_dump(mode="json") for product in catalog.search(find)]
+        facts["found"] = [listing._asdict() for listing in catalog.search(find)]
     _tell(facts, as_json)
 
 

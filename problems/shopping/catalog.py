@@ -36,6 +36,7 @@ from problems.shopping.catalog_writer import (
     key_of,
 )
 from problems.shopping.catalog_writer import CatalogError as CatalogError
+from problems.shopping.product import Listing as Listing
 from problems.shopping.product import Product as Product
 
 PAGE_SIZE = 10
@@ -121,15 +122,19 @@ class Catalog:
         key = key_of(product_id)
         at = int(np.searchsorted(self._ids, key))
         while at < self.size and self._ids[at] == key:
-            product = self._at(int(self._rows[at]))
+            product = self.at(int(self._rows[at]))
             if product.product_id == product_id:
                 return product
             at += 1
         return None
 
+    def at(self, row: int) -> Product:
+        """The product at this position in the catalog (see `window`)."""
+        return Product.stored(self._record(row))
+
     def __iter__(self) -> Iterator[Product]:
         """All products, in catalog order."""
-        return (self._at(row) for row in range(self.size))
+        return (self.at(row) for row in range(self.size))
 
     def __len__(self) -> int:
         return self.size
@@ -178,7 +183,7 @@ class Catalog:
         filters: Filters | None = None,
         sort: Sort = "default",
         exhaustive: bool = False,
-    ) -> list[Product]:
+    ) -> list[Listing]:
         """Page `page` (1 to 5) of the products that share a word with `q` and pass the filters.
 
         The 50 best by relevance are sorted, or all matches when `exhaustive`. Raises ValueError for another
@@ -188,7 +193,11 @@ class Catalog:
             raise ValueError(f"page must be from 1 to {PAGES}, not {page}")
         first = (page - 1) * PAGE_SIZE
         rows = self.window(q, filters, sort, exhaustive=exhaustive)[first : first + PAGE_SIZE]
-        return [self._at(row) for row in rows]
+        return [Listing.stored(self._record(row)) for row in rows]
+
+    def _record(self, row: int) -> bytes:
+        start, end = self._offsets[row : row + 2].tolist()
+        return os.pread(self._records.fileno(), end - start, start)
 
     def _query(self, words: list[str], filters: Filters) -> Any:
         must, should = tantivy.Occur.Must, tantivy.Occur.Should
@@ -206,10 +215,6 @@ class Catalog:
             )
             clauses.append((must, tantivy.Query.const_score_query(within, 0.0)))
         return tantivy.Query.boolean_query(clauses)
-
-    def _at(self, row: int) -> Product:
-        start, end = int(self._offsets[row]), int(self._offsets[row + 1])
-        return Product.stored(os.pread(self._records.fileno(), end - start, start))
 
 
 def is_catalog(directory: Path) -> bool:

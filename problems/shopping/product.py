@@ -3,12 +3,13 @@
 Records come from elsewhere and are often incomplete, so every field but the id has a default and the usual
 looser spellings (a number for an id, a bare string for a list) are accepted. Field names and meanings:
 ShoppingBench (arXiv 2508.04266), `documents.jsonl`. A record that a catalog wrote was checked before it was
-written; `Product.stored` reads it back without checking it again, which is many times faster.
+written; `Product.stored` reads it back without checking it again, and `Listing.stored` no more of it than a
+search shows.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import from_json
@@ -43,6 +44,33 @@ def _number(value: Any) -> Any:
 
 Text = Annotated[str, BeforeValidator(_text)]
 Texts = Annotated[tuple[Text, ...], BeforeValidator(_texts)]
+
+
+_BEYOND_LISTING = b',"sku_options":'
+"""What follows a listing's fields in a record. No text in it looks like that: its quotes are escaped."""
+
+
+class Listing(NamedTuple):
+    """What a search shows of a product: the fields with which its record begins, in their order."""
+
+    product_id: str
+    shop_id: str
+    title: str
+    price: float
+    service: tuple[str, ...]
+    sold_count: int
+
+    @classmethod
+    def of(cls, product: Product) -> Listing:
+        """The listing of a product."""
+        return cls(*(getattr(product, name) for name in cls._fields))
+
+    @classmethod
+    def stored(cls, record: bytes) -> Listing:
+        """The listing in a line that `Product.record` made; the rest, which is most of it, is not parsed."""
+        fields = from_json(record[: record.index(_BEYOND_LISTING)] + b"}")
+        fields["service"] = tuple(fields["service"])
+        return cls(**fields)
 
 
 class Product(BaseModel):

@@ -9,7 +9,7 @@ from problems.environment import Attempt, Outcome, ToolReply, ToolSpec, ToolUse
 from problems.problem import AnsweredProblem, Problem
 from problems.shopping import scoring
 from problems.shopping.arguments import BadArgument, canonicalise
-from problems.shopping.catalog import Catalog, Filters, Product
+from problems.shopping.catalog import Catalog, Filters, Listing, Product
 from problems.shopping.options import ShoppingOptions
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.tools import ALL_TOOLS, DEFAULT_WEB_RESULTS, TOOLS
@@ -156,7 +156,7 @@ class ShoppingEnvironment:
         return said
 
 
-def _summary(product: Product) -> dict[str, Any]:
+def _summary(product: Listing) -> dict[str, Any]:
     return {
         "product_id": product.product_id,
         "shop_id": product.shop_id,

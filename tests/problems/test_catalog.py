@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.shopping.catalog import WINDOW, Catalog, CatalogError, Filters, Product, Sort
+from problems.shopping.catalog import WINDOW, Catalog, CatalogError, Filters, Listing, Product, Sort
 from problems.shopping.generator import generate
 from problems.shopping.product import SERVICES
 
@@ -65,7 +65,7 @@ def test_sorting_reorders_the_most_relevant_and_adds_none(catalog: Catalog, sort
 def test_pages_divide_the_window(catalog: Catalog) -> None:
     products = list(catalog)
     pages = [p for page in range(1, 6) for p in catalog.search("black", page=page)]
-    assert pages == [products[i] for i in catalog.window("black")]
+    assert pages == [Listing.of(products[i]) for i in catalog.window("black")]
     with pytest.raises(ValueError, match="1 to 5"):
         catalog.search("black", page=6)
 

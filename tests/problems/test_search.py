@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from problems.shopping.catalog import WINDOW, Catalog, Filters, Product, Sort
+from problems.shopping.catalog import WINDOW, Catalog, Filters, Listing, Product, Sort
 from problems.shopping.catalog_writer import PADDING
 from problems.shopping.generator import generate
 from problems.shopping.product import SERVICES
@@ -131,6 +131,22 @@ def test_what_is_read_back_is_what_would_pass_the_checks(catalog: Catalog) -> No
     for product in catalog:
         assert Product.model_validate(product.model_dump()) == product
         assert Product.model_validate_json(product.record()) == product == Product.stored(product.record())
+
+
+@given(
+    st.builds(
+        Product,
+        product_id=st.text(min_size=1, max_size=9),
+        title=st.text() | st.just('","sku_options":{'),
+        shop_id=st.text(max_size=9),
+        service=st.lists(st.text(max_size=9), max_size=2).map(tuple),
+        price=st.floats(0, 1e9),
+        sold_count=st.integers(0, 2**53 - 1),
+    )
+)
+def test_a_listing_is_read_from_the_start_of_a_record_whatever_the_texts_are(product: Product) -> None:
+    assert Listing.stored(product.record()) == Listing.of(product)
+    assert Product.stored(product.record()) == product
 
 
 def test_padding_finds_nothing(tied: Catalog) -> None:
