@@ -102,5 +102,5 @@ if __name__ == "__main__":  # `python neurons/miner.py` is `arena miner run`
 
     from neurons.cli import main
 
-    sys.argv[1:1] = ["miner", "run"]
+    sys.argv = ["arena", "miner", "run", *sys.argv[1:]]
     main()

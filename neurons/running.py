@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from fastapi import FastAPI
+from packaging.version import Version
 from sqlalchemy import select
 
 from neurons.chain import Chain
@@ -37,12 +38,10 @@ def version_key(installed: str | None = None) -> int:
     newest one, to keep validators that are out of date from setting weights.
     """
     try:
-        numbers = (installed or version("bittensor-agent-arena")).split(".")[:3]
+        release = Version(installed or version("bittensor-agent-arena")).release
     except PackageNotFoundError:
         return 0
-    major, minor, patch = (
-        int("".join(filter(str.isdigit, number)) or 0) for number in (*numbers, "0", "0")[:3]
-    )
+    major, minor, patch = (*release, 0, 0)[:3]
     return 1000 * major + 10 * minor + patch
 
 

@@ -226,5 +226,5 @@ if __name__ == "__main__":  # `python neurons/validator.py` is `arena validator 
 
     from neurons.cli import main
 
-    sys.argv[1:1] = ["validator", "run"]
+    sys.argv = ["arena", "validator", "run", *sys.argv[1:]]
     main()

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from neurons import settings
-from neurons.chain import Chain
-from neurons.commands.flags import Json, Netuid, Network, WalletHotkey, WalletName, WalletPath
+from neurons.commands import flags
+from neurons.commands.flags import (
+    ChainEndpoint,
+    Json,
+    LoggingDebug,
+    LoggingInfo,
+    LoggingTrace,
+    Netuid,
+    Network,
+    WalletHotkey,
+    WalletName,
+    WalletPath,
+)
 from neurons.miner import Sent, commit_and_submit, validator_hotkey
+from neurons.running import chain_of
 from neurons.settings import Settings, SettingsError
 from neurons.wallets import Wallet, open_wallet
 
@@ -26,15 +38,22 @@ Name = Annotated[str | None, typer.Option("--name", help="What the agent is call
 def register(
     netuid: Netuid = None,
     network: Network = None,
+    chain_endpoint: ChainEndpoint = None,
     wallet_name: WalletName = None,
     wallet_hotkey: WalletHotkey = None,
     wallet_path: WalletPath = None,
+    logging_info: LoggingInfo = False,
+    logging_debug: LoggingDebug = False,
+    logging_trace: LoggingTrace = False,
 ) -> None:
     """Register the hotkey on the subnet, paying the burn price. Without effect when it is registered."""
-    chosen, wallet = _chosen(netuid, network, wallet_name, wallet_hotkey, wallet_path)
+    told = flags.level(info=logging_info, debug=logging_debug, trace=logging_trace)
+    chosen, wallet = _chosen(
+        flags.chain(netuid, network, chain_endpoint), wallet_name, wallet_hotkey, wallet_path, told
+    )
 
     async def work() -> int:
-        async with Chain(chosen.chain.network, chosen.chain.netuid) as chain:
+        async with chain_of(chosen.chain) as chain:
             return await chain.register(wallet)
 
     uid = asyncio.run(work())
@@ -48,13 +67,20 @@ def submit(
     name: Name = None,
     netuid: Netuid = None,
     network: Network = None,
+    chain_endpoint: ChainEndpoint = None,
     wallet_name: WalletName = None,
     wallet_hotkey: WalletHotkey = None,
     wallet_path: WalletPath = None,
+    logging_info: LoggingInfo = False,
+    logging_debug: LoggingDebug = False,
+    logging_trace: LoggingTrace = False,
     as_json: Json = False,
 ) -> None:
     """Commit to the agent's source on chain, and send it to a validator, signed."""
-    chosen, wallet = _chosen(netuid, network, wallet_name, wallet_hotkey, wallet_path)
+    told = flags.level(info=logging_info, debug=logging_debug, trace=logging_trace)
+    chosen, wallet = _chosen(
+        flags.chain(netuid, network, chain_endpoint), wallet_name, wallet_hotkey, wallet_path, told
+    )
     sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, register=False))
     _tell(sent, as_json)
 
@@ -66,26 +92,35 @@ def run(
     name: Name = None,
     netuid: Netuid = None,
     network: Network = None,
+    chain_endpoint: ChainEndpoint = None,
     wallet_name: WalletName = None,
     wallet_hotkey: WalletHotkey = None,
     wallet_path: WalletPath = None,
+    logging_info: LoggingInfo = False,
+    logging_debug: LoggingDebug = False,
+    logging_trace: LoggingTrace = False,
     as_json: Json = False,
 ) -> None:
     """Register if needed, commit on chain, and submit: all that a miner has to do. Safe to repeat."""
-    chosen, wallet = _chosen(netuid, network, wallet_name, wallet_hotkey, wallet_path)
+    told = flags.level(info=logging_info, debug=logging_debug, trace=logging_trace)
+    chosen, wallet = _chosen(
+        flags.chain(netuid, network, chain_endpoint), wallet_name, wallet_hotkey, wallet_path, told
+    )
     sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, register=True))
     _tell(sent, as_json)
 
 
 def _chosen(
-    netuid: int | None, network: str | None, name: str | None, hotkey: str | None, path: Path | None
+    chain: dict[str, Any], name: str | None, hotkey: str | None, path: Path | None, level: str | None
 ) -> tuple[Settings, Wallet]:
     chosen = settings.load(
         {
-            "chain": {"netuid": netuid, "network": network},
+            "chain": chain,
             "wallet": {"name": name, "hotkey": hotkey, "path": path},
+            "logging": {"level": level},
         }
     )
+    flags.tell(chosen.logging)
     if not chosen.chain.netuid:
         raise SettingsError("which subnet? give --netuid")
     return chosen, open_wallet(chosen.wallet.name, chosen.wallet.hotkey, path=chosen.wallet.path)
@@ -95,7 +130,7 @@ async def _send(
     chosen: Settings, wallet: Wallet, agent: Path, name: str, api_url: str, *, register: bool
 ) -> Sent:
     source = await asyncio.to_thread(agent.read_bytes)
-    async with Chain(chosen.chain.network, chosen.chain.netuid) as chain:
+    async with chain_of(chosen.chain) as chain:
         receiver = await validator_hotkey(api_url)
         if register:
             await chain.register(wallet)
