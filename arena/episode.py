@@ -187,7 +187,7 @@ def _why_no_answer(recorder: Recorder, ended: Exit) -> str:
         return f"own key refused: {recorder.key_refused}"
     if _crashed(ended):
         return f"crashed: {_last_words(ended)}"
-    if ended.reason in ("wall", "cpu", "memory", "output"):
+    if ended.reason not in ("exit", "stopped"):
         return ended.reason
     return "budget" if recorder.exhausted else "no answer"
 

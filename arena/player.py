@@ -8,7 +8,7 @@ from pathlib import Path
 from arena.episode import EpisodeRecord, play
 from arena.recorder.budget import Budget
 from arena.recorder.upstream import Upstream
-from arena.sandbox.sandbox import Limits, Sandbox
+from arena.sandbox.sandbox import Limits, Sandbox, SlotQuarantined
 from arena.worker import Assignment
 from problems.environment import Environment
 
@@ -33,8 +33,14 @@ class SandboxedPlayer:
         self._first_slot = first_slot
 
     async def play(self, assignment: Assignment, slot: int) -> EpisodeRecord:
-        """Play it. Raises KeyError for a suite without an environment: lease only what can be played."""
-        leased = assignment.leased
+        """Play it.
+
+        Raises SlotQuarantined where that slot is out of use, and KeyError for a suite without an environment:
+        lease only what can be played.
+        """
+        leased, number = assignment.leased, self._first_slot + slot
+        if why := self._sandbox.quarantined.get(number):
+            raise SlotQuarantined(number, why)
         return await play(
             episode_id=str(leased.episode_id),
             source=assignment.source,
@@ -42,7 +48,7 @@ class SandboxedPlayer:
             environment=self._environments[leased.suite_id],
             sandbox=self._sandbox,
             limits=Limits(**assignment.rules.sandbox.model_dump()),
-            slot=self._first_slot + slot,
+            slot=number,
             upstream=self._upstream,
             budget=Budget(**assignment.rules.budget.model_dump()),
             seed=leased.seed,

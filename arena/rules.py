@@ -49,6 +49,8 @@ class SandboxRules(_Section):
     output_bytes: Count = 64 << 10
     """How much the agent may print. It is a claim, never evidence."""
     open_files: Count = 256
+    work_inodes: Count = 4096
+    """Files and folders in the writable folder: each costs the kernel a kilobyte, though it be empty."""
 
 
 class BudgetRules(_Section):

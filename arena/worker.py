@@ -23,6 +23,8 @@ from sqlalchemy.ext.asyncio import AsyncSession
 from arena import queue
 from arena.queue import Leased, StaleLease
 from arena.rules import Rules
+from arena.sandbox.sandbox import SlotQuarantined
+from arena.sandbox.slots import NoSlotLeft
 from arena.suites import answered
 from arena.verdict import Unscored, Verdict
 from problems.problem import AnsweredProblem
@@ -73,7 +75,9 @@ class Player(Protocol):
     """Plays one episode in a slot of this worker. Cancelling it must tear everything down."""
 
     async def play(self, assignment: Assignment, slot: int) -> Played:
-        """Play it. Anything this raises is taken for our failure."""
+        """Play it. SlotQuarantined says that this slot plays no more; anything else that this raises is taken
+        for our failure.
+        """
 
 
 def _tells_of_the_outage(assignment: Assignment, verdict: Verdict) -> bool:
@@ -142,19 +146,34 @@ class Worker:
         self._suites = suites
         self._jitter = jitter or random.Random()
         self._outage = _Outage(rules)
+        self._lost: dict[int, str] = {}
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop` is set; then give back what is in hand, unplayed, and return."""
+        """Work until `stop` is set; then give back what is in hand, unplayed, and return.
+
+        A slot that is quarantined plays no more. Raises NoSlotLeft when none is left.
+        """
         async with asyncio.TaskGroup() as group:
             slots = [group.create_task(self._slot(number)) for number in range(self._slots)]
-            await stop.wait()
-            for slot in slots:
-                slot.cancel()
+            stopped = group.create_task(stop.wait())
+            while not stop.is_set() and not all(slot.done() for slot in slots):
+                waiting: list[asyncio.Task[Any]] = [stopped, *(s for s in slots if not s.done())]
+                await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in (stopped, *slots):
+                task.cancel()
+        if len(self._lost) == self._slots and not stop.is_set():
+            raise NoSlotLeft(self._lost)
 
     async def _slot(self, slot: int) -> None:
         idle_s = _IDLE_FIRST_S
         while True:
-            if await self._turn(slot):
+            try:
+                played = await self._turn(slot)
+            except SlotQuarantined as error:
+                _log.error("slot %d of %d plays no more: %s", slot, self._slots, error.why)
+                self._lost[error.slot] = error.why
+                return
+            if played:
                 idle_s = _IDLE_FIRST_S
             else:
                 await asyncio.sleep(idle_s * self._jitter.uniform(0.5, 1.0))
@@ -197,7 +216,7 @@ class Worker:
                 await self._store(assignment, played)
         except StaleLease as error:
             _log.warning("%s", error)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, SlotQuarantined):
             await self._give_back(leased)
             raise
         else:
@@ -231,7 +250,7 @@ class Worker:
                     _log.error("episode %s overran its deadline", leased.episode_id)
                     return _abandoned(assignment, "it overran its deadline", self._clock())
                 await self._renew(leased)
-        except (asyncio.CancelledError, StaleLease):
+        except (asyncio.CancelledError, StaleLease, SlotQuarantined):
             raise
         except Exception as error:  # noqa: BLE001
             # The boundary of playing: whatever escapes from it is our failure, and the episode is retried.

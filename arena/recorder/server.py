@@ -22,13 +22,12 @@ from arena.recorder.tools import ToolDesk
 from arena.recorder.upstream import Model
 from arena.recorder.wire import Request, Response, UnixHttpServer, WireLimits, json_response
 from arena.recorder.witness import Witness
+from arena.sandbox.sandbox import EndReason as SandboxEnd
 from problems.environment import Environment
 from problems.problem import Problem
 from storage.events import EventLog
 
-EndReason = Literal[
-    "final", "exit", "crashed", "wall", "cpu", "memory", "output", "stopped", "setup_error", "fault"
-]
+EndReason = Literal["final", "crashed", "fault"] | SandboxEnd
 """`final`: a final call succeeded. `fault`: we failed. The rest is how the sandbox saw the agent end."""
 
 MAX_CLAIM_BYTES = 64 * 1024

@@ -11,31 +11,35 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import functools
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from arena.sandbox.execution import setup_error, supervise
+from arena.sandbox.ending import setup_error
+from arena.sandbox.execution import supervise
 from arena.sandbox.inside import (
     AGENT_FILE,
     ENVIRONMENT,
     PYTHON_FILE,
     SHARED_MEMORY_BYTES,
-    SLOTS,
     SOCKET,
     admit,
     command_inside,
-    slot_uid,
 )
 from arena.sandbox.installation import ensure_bubblewrap
 from arena.sandbox.launching import FIRST_DESCRIPTOR, READY, Launch
 from arena.sandbox.limits import ControlGroup, Hierarchies, sweep_stale
 from arena.sandbox.probe import Probe, probe_sandbox
+from arena.sandbox.residue import residue
 from arena.sandbox.sandbox import Exit, Job, Limits, SandboxUnavailable
 from arena.sandbox.seccomp import filter_program
+from arena.sandbox.slots import Slots
 from arena.sandbox.staging import StagedPython
+from arena.sandbox.work_folder import WorkFolder, sweep_work_folders
 
 _FILTER, _SOURCE, _OPTIONS = range(FIRST_DESCRIPTOR, FIRST_DESCRIPTOR + 3)
 """Descriptors on which bubblewrap finds what it is given."""
@@ -76,65 +80,72 @@ class BubblewrapSandbox:
         self._options = _options_of(executable)
         self._fixed = self._fixed_arguments()
         self._hierarchies = Hierarchies.of_this_host()
-        self._taken: set[int] = set()
+        self._slots = Slots(own_uid=os.geteuid() != 0)
         self._swept = False
 
     async def run(self, job: Job, limits: Limits, *, slot: int, stop: asyncio.Event | None = None) -> Exit:
         """See `Sandbox.run`."""
-        if not 0 <= slot < SLOTS:
-            raise ValueError(f"slot must be from 0 to {SLOTS - 1}, not {slot}")
-        if slot in self._taken:
-            raise ValueError(f"slot {slot} is running a job, or could not be emptied after one: use another")
-        self._taken.add(slot)
-        leftovers = 0
-        try:
-            if not self._swept:
-                await asyncio.to_thread(sweep_stale, self._hierarchies)
-                self._swept = True
-            group = await asyncio.to_thread(ControlGroup.create, limits, self._hierarchies)
+        with self._slots.claim(slot) as uid:
             try:
-                ended = await self._run_in(group, job, limits, slot, stop)
+                if not self._swept:
+                    await asyncio.to_thread(_sweep, self._hierarchies)
+                    self._swept = True
+                place = await asyncio.to_thread(_Place.make, limits, self._hierarchies, uid)
+            except OSError as error:
+                return setup_error(f"{type(error).__name__}: {error}")
+            ended: Exit | None = None
+            try:
+                ended = await self._run_in(place, job, limits, stop)
+            except (OSError, SandboxUnavailable) as error:
+                ended = setup_error(f"{type(error).__name__}: {error}")
             finally:
-                left = await asyncio.shield(asyncio.to_thread(group.destroy))
-            leftovers = max(ended.leftovers, left)
-        except (OSError, SandboxUnavailable) as error:
-            return setup_error(f"{type(error).__name__}: {error}")
-        finally:
-            # A slot with something alive in it is given to nobody again.
-            if not leftovers:
-                self._taken.discard(slot)
-        return ended
+                left = await asyncio.shield(asyncio.to_thread(place.clear))
+                if uid < 0 and ended is not None and ended.leftovers:
+                    # Under our own uid no second look is possible, so the first one stands.
+                    left = (*left, f"{ended.leftovers} processes")
+                if left:
+                    self._slots.quarantine(slot, uid, left)
+            return dataclasses.replace(ended, leftovers=len(left))
+
+    @property
+    def quarantined(self) -> Mapping[int, str]:
+        """See `Sandbox.quarantined`."""
+        return self._slots.quarantined
 
     async def probe(self) -> Probe:
         """See `Sandbox.probe`."""
         return await probe_sandbox(self)
 
-    async def _run_in(
-        self, group: ControlGroup, job: Job, limits: Limits, slot: int, stop: asyncio.Event | None
-    ) -> Exit:
-        uid = slot_uid(slot) if os.geteuid() == 0 else -1
-        admit(job.socket, uid)
-        arguments = self._arguments(job, limits)
+    async def _run_in(self, place: _Place, job: Job, limits: Limits, stop: asyncio.Event | None) -> Exit:
+        admit(job.socket, place.uid)
+        # Where a control group counts processes it is the one that refuses, and tells us so.
+        counted = 0 if "pids" in place.group.enforced else limits.processes
+        arguments = self._arguments(job, limits, place.work)
         contents = (self._filter, job.source, "\0".join(arguments).encode() + b"\0")
         with contextlib.ExitStack() as open_files:
             launch = Launch(
                 command=[
                     *(str(self._executable), "--args", str(_OPTIONS), "--"),
-                    *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(READY), str(limits.processes)),
+                    *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(READY), str(counted)),
                     *command_inside(job),
                 ],
                 environment={},
-                uid=uid,
+                uid=place.uid,
                 descriptors=[open_files.enter_context(_memory_file(content)) for content in contents],
             )
-            return await supervise(self._staged, launch, limits, group, stop)
+            return await supervise(self._staged, launch, limits, place.group, stop, place.work)
 
-    def _arguments(self, job: Job, limits: Limits) -> list[str]:
+    def _arguments(self, job: Job, limits: Limits, work: WorkFolder | None) -> list[str]:
         """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""
         words = [*self._fixed, "--perms", "0444", "--file", str(_SOURCE), AGENT_FILE]
         words += ["--ro-bind", str(job.socket.resolve()), SOCKET]
-        words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
-        words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm", "--symlink", "work", "/tmp"]  # noqa: S108
+        if work is not None:
+            # Shared memory lies in the same folder, so that it counts by the same bounds.
+            words += ["--bind", str(work.path), "/work", "--bind", str(work.path), "/dev/shm"]  # noqa: S108
+        else:
+            words += [*self._size(limits.work_bytes), "--tmpfs", "/work"]
+            words += [*self._size(SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108
+        words += ["--symlink", "work", "/tmp"]  # noqa: S108
         words += ["--remount-ro", "/", "--remount-ro", "/dev", "--chdir", "/work", "--seccomp", str(_FILTER)]
         for name, value in {**job.environment, **ENVIRONMENT}.items():
             words += ["--setenv", name, value]
@@ -176,6 +187,32 @@ class BubblewrapSandbox:
     def _size(self, count: int) -> list[str]:
         # Before 0.7 a tmpfs is bounded by the control group's memory only.
         return ["--size", str(count)] if "--size" in self._options else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where one job runs: its control group, its work folder, its uid on the host."""
+
+    group: ControlGroup
+    work: WorkFolder | None
+    uid: int
+
+    @classmethod
+    def make(cls, limits: Limits, hierarchies: Hierarchies, uid: int) -> _Place:
+        work = WorkFolder.mount(limits, uid)
+        return cls(ControlGroup.create(limits, hierarchies), work, uid)
+
+    def clear(self) -> tuple[str, ...]:
+        """Take everything down, look whether anything is left, and say what."""
+        left = self.group.destroy()
+        if self.work is not None and not self.work.remove():
+            left = (*left, f"work folder {self.work.path}")
+        return (*left, *residue(self.uid, self.work.path.name if self.work else ""))
+
+
+def _sweep(hierarchies: Hierarchies) -> None:
+    sweep_stale(hierarchies)
+    sweep_work_folders()
 
 
 @contextlib.contextmanager

@@ -15,35 +15,26 @@ import os
 import resource
 import secrets
 import shutil
-from collections.abc import AsyncIterator
+import signal
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from arena.sandbox.ending import Report, judged, printable, setup_error
 from arena.sandbox.engine import Engine, EngineError, engine_socket
-from arena.sandbox.execution import (
-    DRAIN_DEADLINE_S,
-    SETUP_DEADLINE_S,
-    Output,
-    Report,
-    printable,
-    setup_error,
-    until_end,
-    verdict,
-)
+from arena.sandbox.execution import DRAIN_DEADLINE_S, SETUP_DEADLINE_S, Output, until_end
 from arena.sandbox.image import BOOT, FILTER, ensure_image
 from arena.sandbox.inside import (
     AGENT_FILE,
     ENVIRONMENT,
     PYTHON_FILE,
     SHARED_MEMORY_BYTES,
-    SLOTS,
+    SHARED_MEMORY_FILES,
     SOCKET,
     admit,
     command_inside,
-    slot_uid,
 )
 from arena.sandbox.limits import (
-    SANDBOX_PROCESSES,
     ControlGroup,
     Hierarchies,
     Usage,
@@ -52,9 +43,16 @@ from arena.sandbox.limits import (
     resource_limits,
 )
 from arena.sandbox.probe import Probe, probe_sandbox
+from arena.sandbox.residue import residue
 from arena.sandbox.sandbox import EndReason, Exit, Job, Limits, SandboxUnavailable
+from arena.sandbox.slots import Slots
 from arena.sandbox.staging import StagedPython, socket_folder
+from arena.sandbox.work_folder import Fill
 
+_NO_SUCH = 404
+_REPORT_WORDS = 5
+_ROOM = 2
+"""By how many the uid's own limit of processes lies above the group's: the group tells when it refuses."""
 LABEL = "arena.sandbox.owner"
 """Its value says which process a container belongs to: what is left of a dead one is removed."""
 _READY = "/run/arena/ready.sock"
@@ -145,44 +143,38 @@ class DockerSandbox:
         self._socket = socket
         self._image = image
         self._hierarchies = Hierarchies.of_this_host()
-        self._taken: set[int] = set()
+        self._slots = Slots(own_uid=False)
         self._swept = False
 
     async def run(self, job: Job, limits: Limits, *, slot: int, stop: asyncio.Event | None = None) -> Exit:
         """See `Sandbox.run`."""
-        if not 0 <= slot < SLOTS:
-            raise ValueError(f"slot must be from 0 to {SLOTS - 1}, not {slot}")
-        if slot in self._taken:
-            raise ValueError(f"slot {slot} is running a job, or could not be emptied after one: use another")
-        self._taken.add(slot)
-        leftovers = 0
-        try:
-            async with Engine(self._socket) as engine:
-                if not self._swept:
-                    await _sweep(engine)
-                    self._swept = True
-                ended = await self._run_in(engine, job, limits, slot, stop)
-            leftovers = ended.leftovers
-        except (OSError, SandboxUnavailable, EngineError) as error:
-            return setup_error(f"{type(error).__name__}: {error}")
-        finally:
-            if not leftovers:
-                self._taken.discard(slot)
-        return ended
+        with self._slots.claim(slot) as uid:
+            try:
+                async with Engine(self._socket) as engine:
+                    if not self._swept:
+                        await _sweep(engine)
+                        self._swept = True
+                    return await self._run_in(engine, job, limits, slot, uid, stop)
+            except (OSError, SandboxUnavailable, EngineError) as error:
+                return setup_error(f"{type(error).__name__}: {error}")
+
+    @property
+    def quarantined(self) -> Mapping[int, str]:
+        """See `Sandbox.quarantined`."""
+        return self._slots.quarantined
 
     async def probe(self) -> Probe:
         """See `Sandbox.probe`."""
         return await probe_sandbox(self)
 
     async def _run_in(
-        self, engine: Engine, job: Job, limits: Limits, slot: int, stop: asyncio.Event | None
+        self, engine: Engine, job: Job, limits: Limits, slot: int, uid: int, stop: asyncio.Event | None
     ) -> Exit:
-        uid = slot_uid(slot)
         admit(job.socket, uid)
         folder = socket_folder("container-")
         name = f"arena-{own_identity()}-{next(_sequence)}-{secrets.token_hex(4)}"
         container = _Container(name, folder, Output(limits.output_bytes))
-        left = 0
+        left: tuple[str, ...] = ()
         try:
             async with _awaiting(container, uid):
                 source = folder / "agent.py"
@@ -193,10 +185,12 @@ class DockerSandbox:
                     await engine.ask("POST", "/containers/create", body, name=name)
                     ended = await self._started(engine, container, limits, stop)
                 finally:
-                    left = await asyncio.shield(_removed(engine, name))
+                    left = await asyncio.shield(_cleared(engine, name, uid))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-        return dataclasses.replace(ended, leftovers=max(ended.leftovers, left))
+            if left:
+                self._slots.quarantine(slot, uid, left)
+        return dataclasses.replace(ended, leftovers=len(left))
 
     async def _started(
         self, engine: Engine, container: _Container, limits: Limits, stop: asyncio.Event | None
@@ -246,7 +240,7 @@ class DockerSandbox:
             **{f"/proc/{name}": support / name for name in _CONSTANT},
         }
         environment = {**job.environment, **ENVIRONMENT}
-        work = f"rw,nosuid,nodev,exec,size={limits.work_bytes},nr_inodes={4096},mode=700,uid={uid},gid={uid}"
+        owned = f"rw,nosuid,nodev,mode=700,uid={uid},gid={uid}"
         rlimits = resource_limits(limits, frozenset({"memory"}))
         return {
             "Image": self._image,
@@ -257,7 +251,7 @@ class DockerSandbox:
             "Env": [f"{name}={value}" for name, value in environment.items()],
             "Entrypoint": [],
             "Cmd": [
-                *(PYTHON_FILE, "-I", "-B", BOOT, _READY, FILTER, str(limits.processes)),
+                *(PYTHON_FILE, "-I", "-B", BOOT, _READY, FILTER, str(limits.processes + _ROOM)),
                 *command_inside(job),
             ],
             "NetworkDisabled": True,
@@ -266,17 +260,21 @@ class DockerSandbox:
                 "ReadonlyRootfs": True,
                 "CapDrop": ["ALL"],
                 "SecurityOpt": ["no-new-privileges:true"],
-                "PidsLimit": limits.processes + SANDBOX_PROCESSES,
+                "PidsLimit": limits.processes + 1,  # process 1 is ours
                 "Memory": limits.memory_bytes,
                 "MemorySwap": limits.memory_bytes,
                 "NanoCpus": 10**9,
-                "IpcMode": "private",
-                "ShmSize": SHARED_MEMORY_BYTES,
+                # Private too, and without the engine's /dev/shm, which takes any number of files.
+                "IpcMode": "none",
                 "Ulimits": [
                     {"Name": name, "Soft": rlimits[number][0], "Hard": rlimits[number][1]}
                     for number, name in _ULIMITS.items()
                 ],
-                "Tmpfs": {"/work": work},
+                "Tmpfs": {
+                    # One inode is the folder itself.
+                    "/work": f"{owned},exec,size={limits.work_bytes},nr_inodes={limits.work_inodes + 1}",
+                    "/dev/shm": f"{owned},size={SHARED_MEMORY_BYTES},nr_inodes={SHARED_MEMORY_FILES}",  # noqa: S108
+                },
                 "Mounts": [
                     {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": True}
                     for target, source in mounts.items()
@@ -336,24 +334,39 @@ async def _told(
     usage: Usage,
     limits: Limits,
 ) -> Exit:
-    """The verdict on an end, with what the engine knows beside the report."""
+    """The verdict on an end, with what the engine knows where process 1 made no report."""
     if line.startswith(b"E"):
         reason = "setup_error"
     words = line.removeprefix(b"E").split()
-    if len(words) >= 3:
+    fill = None
+    if len(words) == _REPORT_WORDS:
         report = Report(int(words[0]), float(words[1]), int(words[2]), 0)
+        fill = Fill(bytes_full=int(words[3]) == 0, inodes_full=int(words[4]) == 0)
     else:
         state = (await engine.ask("GET", f"/containers/{container.name}/json"))["State"]
-        report = Report(9, usage.cpu_s or 0.0, 0, 0)
+        report = Report(signal.SIGKILL, usage.cpu_s or 0.0, 0, 0)
         if state.get("OOMKilled"):
-            usage = Usage(usage.cpu_s, usage.peak_memory_bytes, max(1, usage.out_of_memory_kills))
-    return verdict(
-        reason=reason, report=report, wall_s=wall_s, limits=limits, usage=usage, output=container.output
+            usage = dataclasses.replace(usage, out_of_memory_kills=max(1, usage.out_of_memory_kills))
+    return judged(
+        reason,
+        report=report,
+        wall_s=wall_s,
+        limits=limits,
+        usage=usage,
+        streams=container.output.streams,
+        overflowed=container.output.overflowed.is_set(),
+        fill=fill,
     )
 
 
-async def _removed(engine: Engine, name: str) -> int:
-    """Kill and remove a container; 0 when it is gone, 1 when it is not."""
+async def _cleared(engine: Engine, name: str, uid: int) -> tuple[str, ...]:
+    """Remove a container, look whether anything is left of it, and say what."""
+    left = await _removed(engine, name)
+    return (*left, *await asyncio.to_thread(residue, uid, name))
+
+
+async def _removed(engine: Engine, name: str) -> tuple[str, ...]:
+    """Kill and remove a container; itself, when it is not gone then."""
     with contextlib.suppress(EngineError):  # it has ended, or was never made
         await engine.ask("POST", f"/containers/{name}/kill")
     with contextlib.suppress(EngineError):
@@ -361,8 +374,8 @@ async def _removed(engine: Engine, name: str) -> int:
     try:
         await engine.ask("GET", f"/containers/{name}/json")
     except EngineError as error:
-        return 0 if error.status == 404 else 1
-    return 1
+        return () if error.status == _NO_SUCH else (f"container {name}: {error}",)
+    return (f"container {name}",)
 
 
 async def _sweep(engine: Engine) -> None:

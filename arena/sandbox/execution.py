@@ -10,17 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
-import signal
 import socket
 import time
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from arena.sandbox.ending import Report, judged
 from arena.sandbox.launching import Launch, launcher_of
-from arena.sandbox.limits import ControlGroup, Usage, resource_limits
+from arena.sandbox.limits import ControlGroup, resource_limits
 from arena.sandbox.sandbox import EndReason, Exit, Limits
 from arena.sandbox.staging import StagedPython
+from arena.sandbox.work_folder import WorkFolder
 
 SETUP_DEADLINE_S = 30.0
 """From the start to the ready byte; about 0.03 s on an idle machine, far more on one that swaps."""
@@ -31,16 +31,6 @@ DRAIN_DEADLINE_S = 2.0
 CPU_POLL_S = 0.2
 _CHUNK = 1 << 16
 Result = TypeVar("Result")
-
-_ESCAPES = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])"
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]"
-)
-
-
-def printable(text: bytes) -> str:
-    """Output as text that is safe to show: no terminal escapes, control or direction-changing characters."""
-    return _ESCAPES.sub("", text.decode("utf-8", "replace"))
 
 
 @dataclass(slots=True)
@@ -65,43 +55,16 @@ class Output:
             self.overflowed.set()
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The warden's word on the end."""
-
-    status: int
-    cpu_s: float
-    largest_process_bytes: int
-    leftovers: int
-
-    @classmethod
-    def parse(cls, line: bytes) -> Report | None:
-        """The report, or None when the warden died before it could make one."""
-        words = line.split()
-        if len(words) != 4:
-            return None
-        return cls(int(words[0]), float(words[1]), int(words[2]), int(words[3]))
-
-    @property
-    def return_code(self) -> int:
-        """As the shell counts: 128 + n after signal n."""
-        code = os.waitstatus_to_exitcode(self.status)
-        return code if code >= 0 else 128 - code
-
-
-def setup_error(detail: str, *, wall_s: float = 0.0, stderr: str = "", leftovers: int = 0) -> Exit:
-    """The `Exit` of a job that never began, or that we broke."""
-    return Exit("setup_error", None, wall_s, 0.0, 0, "", stderr, leftovers, detail)
-
-
 async def supervise(
     staged: StagedPython,
     launch: Launch,
     limits: Limits,
     group: ControlGroup,
     stop: asyncio.Event | None,
+    work: WorkFolder | None = None,
 ) -> Exit:
     """Run `launch` until it ends or must be ended. Its descriptor `READY` is made here.
+    `work` is looked at when the job has ended.
 
     Raises OSError when the command's warden cannot be started.
     """
@@ -147,13 +110,15 @@ async def supervise(
             await asyncio.shield(asyncio.wait({ended}, timeout=TEARDOWN_DEADLINE_S))
             for task in (*tasks, ended):
                 task.cancel()
-    return verdict(
-        reason="setup_error" if refused else reason,
+    return judged(
+        "setup_error" if refused else reason,
         report=Report.parse(report_line or b""),
         wall_s=wall_s,
         limits=limits,
         usage=group.usage(),
-        output=output,
+        streams=output.streams,
+        overflowed=output.overflowed.is_set(),
+        fill=None if work is None else work.fill(),
     )
 
 
@@ -202,53 +167,6 @@ async def until_end(
     finally:
         overflowed.cancel()
         stopped.cancel()
-
-
-def verdict(
-    *,
-    reason: EndReason,
-    report: Report | None,
-    wall_s: float,
-    limits: Limits,
-    usage: Usage,
-    output: Output,
-) -> Exit:
-    """What is to be said of an end. `report` None: the witness of the end died, which is our fault."""
-    stdout, stderr = (printable(bytes(stream)) for stream in output.streams)
-    if report is None:
-        return setup_error("the warden died without a report", wall_s=wall_s, stderr=stderr, leftovers=1)
-    if reason == "setup_error":
-        last_words = stderr.strip().splitlines()[-1:] or ["it said nothing"]
-        detail = f"the sandbox did not come up (code {report.return_code}): {last_words[0]}"
-        return setup_error(detail, wall_s=wall_s, stderr=stderr, leftovers=report.leftovers)
-    cpu_s = report.cpu_s if usage.cpu_s is None else usage.cpu_s
-    if reason == "exit":
-        if usage.out_of_memory_kills and report.return_code != 0:
-            reason = "memory"
-        elif report.return_code == 128 + signal.SIGXCPU or cpu_s > limits.cpu_s:
-            reason = "cpu"
-        elif output.overflowed.is_set():
-            reason = "output"
-    ended_by_itself = reason in ("exit", "memory", "cpu") and report.return_code != 128 + signal.SIGKILL
-    details = {
-        "exit": f"ended with code {report.return_code}",
-        "wall": f"still running after {limits.wall_s:g} s",
-        "cpu": f"used more than {limits.cpu_s:g} s of CPU",
-        "memory": f"used more than {limits.memory_bytes >> 20} MiB of memory",
-        "output": f"wrote more than {limits.output_bytes} bytes of output",
-        "stopped": "stopped after its last call",
-    }
-    return Exit(
-        reason=reason,
-        return_code=report.return_code if reason == "exit" or ended_by_itself else None,
-        wall_s=wall_s,
-        cpu_s=cpu_s,
-        peak_memory_bytes=usage.peak_memory_bytes or report.largest_process_bytes,
-        stdout=stdout,
-        stderr=stderr,
-        leftovers=report.leftovers,
-        detail=details[reason],
-    )
 
 
 async def _pipe(stack: contextlib.AsyncExitStack) -> tuple[asyncio.StreamReader, int]:

@@ -17,7 +17,8 @@ FIRST_UID = 61000
 """Uid of slot 0 on the host."""
 SLOTS = 1000
 SHARED_MEMORY_BYTES = 1 << 20
-"""Size of /dev/shm."""
+SHARED_MEMORY_FILES = 64
+"""Size of /dev/shm where it is not the work folder."""
 AGENT_FILE = "/agent/agent.py"
 SOCKET = "/run/arena/recorder.sock"
 PYTHON_FILE = "/python/bin/python3"
@@ -35,11 +36,6 @@ ENVIRONMENT = {
     "ARENA_PACKAGES": "/packages",
     "ARENA_KIT": "/kit/agent_kit",
 }
-
-
-def slot_uid(slot: int) -> int:
-    """The host's uid for agents in `slot`."""
-    return FIRST_UID + slot
 
 
 def command_inside(job: Job) -> list[str]:

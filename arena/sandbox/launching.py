@@ -31,7 +31,7 @@ _LAUNCHER = Path(__file__).with_name("launcher.py")
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What is to be started. `uid` -1 keeps our own; `descriptors` are given on as `FIRST_DESCRIPTOR` and up."""
+    """What is to be started. `uid` -1 keeps our own; `descriptors` become `FIRST_DESCRIPTOR` and up."""
 
     command: Sequence[str]
     environment: Mapping[str, str]

@@ -88,11 +88,12 @@ class Hierarchies:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a group used; None where the kernel does not tell."""
+    """What a group used; None where the kernel does not tell. `refused_processes` counts failed forks."""
 
     cpu_s: float | None
     peak_memory_bytes: int | None
     out_of_memory_kills: int
+    refused_processes: int = 0
 
 
 class ControlGroup:
@@ -199,26 +200,26 @@ class ControlGroup:
         elif "memory" in self.folders:
             peak = _read(self.folders["memory"] / "memory.max_usage_in_bytes")
             kills = _read(self.folders["memory"] / "memory.oom_control")
-        found = re.search(r"^oom_kill (\d+)", kills, re.MULTILINE)
+        pids = self.folders.get("unified" if self.unified else "pids")
+        forks = _read(pids / "pids.events") if pids else ""
         return Usage(
             cpu_s=self.cpu_seconds(),
             peak_memory_bytes=int(peak) if peak.strip() else None,
-            out_of_memory_kills=int(found[1]) if found else 0,
+            out_of_memory_kills=_counted("oom_kill", kills),
+            refused_processes=_counted("max", forks),
         )
 
     def members(self) -> set[int]:
         """Process ids in the group, as this host numbers them."""
         return {int(pid) for entrance in self.entrances for pid in _read(entrance).split()}
 
-    def destroy(self, deadline_s: float = 5.0) -> int:
-        """Kill what is left until the group is empty, remove it, and return how many processes would not die.
+    def destroy(self, deadline_s: float = 5.0) -> tuple[str, ...]:
+        """Kill what is left until the group is empty, remove it, and return what is left in spite of it.
 
         Blocks for at most about `deadline_s` seconds; call it outside the event loop.
         """
-        left = _empty(_distinct(self.folders), deadline_s)
-        for folder in _distinct(self.folders):
-            _remove(folder)
-        return len(left)
+        left = [f"process {pid}" for pid in sorted(_empty(_distinct(self.folders), deadline_s))]
+        return (*left, *(f"control group {f}" for f in _distinct(self.folders) if not _remove(f)))
 
 
 def sweep_stale(hierarchies: Hierarchies) -> int:
@@ -260,6 +261,11 @@ def _process_identity(pid: int) -> str:
     return f"{Path('/proc/self/ns/pid').stat().st_ino}-{pid}-{started}"
 
 
+def _counted(name: str, events: str) -> int:
+    found = re.search(rf"^{name} (\d+)", events, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 def _empty(folders: list[Path], deadline_s: float) -> set[int]:
     deadline = time.monotonic() + deadline_s
     while True:
@@ -276,17 +282,18 @@ def _empty(folders: list[Path], deadline_s: float) -> set[int]:
         time.sleep(0.005)
 
 
-def _remove(folder: Path) -> None:
-    # The kernel frees a group a moment after its last process; one left behind is swept at the next start.
-    for _ in range(50):
+def _remove(folder: Path) -> bool:
+    # The kernel frees a group a moment after its last process.
+    for _ in range(400):
         try:
             folder.rmdir()
         except FileNotFoundError:
-            return
+            return True
         except OSError:
             time.sleep(0.005)
         else:
-            return
+            return True
+    return False
 
 
 def _distinct(folders: dict[str, Path]) -> list[Path]:

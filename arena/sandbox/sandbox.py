@@ -28,7 +28,20 @@ AGENT = "{agent}"
 PLAIN_PYTHON = (PYTHON, "-I", "-B", AGENT)
 """A `Job.command` that runs the source as a bare script, without the agent kit."""
 
-EndReason = Literal["exit", "wall", "cpu", "memory", "output", "stopped", "setup_error"]
+LimitName = Literal[
+    "wall",
+    "cpu",
+    "memory",
+    "processes",
+    "file_size",
+    "open_files",
+    "work_bytes",
+    "work_inodes",
+    "output",
+    "connections",
+]
+"""Every limit of an episode; `arena.sandbox.terms` says of each how it binds and what hitting it means."""
+EndReason = Literal["exit", "stopped", "setup_error"] | LimitName
 
 
 BackendName = Literal["auto", "bubblewrap", "docker"]
@@ -38,6 +51,15 @@ BACKENDS: tuple[Literal["bubblewrap", "docker"], ...] = ("bubblewrap", "docker")
 
 class SandboxUnavailable(RuntimeError):
     """Foreign code cannot be contained here; the message says what to install or do."""
+
+
+class SlotQuarantined(RuntimeError):
+    """Something was left behind in this slot, so that it is given to nobody any more."""
+
+    def __init__(self, slot: int, why: str) -> None:
+        super().__init__(f"slot {slot} is quarantined: {why}")
+        self.slot = slot
+        self.why = why
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +92,7 @@ class Limits:
 
     `wall_s` counts from the agent's first instruction, so that a slow set-up is not the agent's loss.
     `processes` counts threads too. `file_bytes` is for one file, `open_files` for one process, `output_bytes`
-    for stdout and stderr together.
+    for stdout and stderr together. `work_inodes` counts files and folders in the work folder.
     """
 
     wall_s: float
@@ -81,6 +103,7 @@ class Limits:
     work_bytes: int
     output_bytes: int
     open_files: int
+    work_inodes: int = 4096
 
     def __post_init__(self) -> None:
         if self.wall_s <= 0 or self.cpu_s <= 0:
@@ -91,6 +114,8 @@ class Limits:
             raise ValueError("processes must be at least 8, because the sandbox's own count among them")
         if self.open_files < 16:
             raise ValueError("open_files must be at least 16, because importing a package opens several")
+        if self.work_inodes < 16:
+            raise ValueError("work_inodes must be at least 16, because a library's scratch files are several")
         if self.file_bytes < 0 or self.work_bytes < 1 << 16 or self.output_bytes < 1:
             raise ValueError("file_bytes must be >= 0, work_bytes >= 64 KiB, output_bytes >= 1")
 
@@ -101,9 +126,11 @@ class Exit:
 
     `return_code` follows the shell: 128 + n after signal n; None when the job was killed by us or never
     began. `cpu_s` and `peak_memory_bytes` are of all processes together where control groups are at hand,
-    else what the kernel tells of ended children. `leftovers` is the number of processes that outlived the
-    teardown (0 unless something is badly wrong). `stdout` and `stderr` are cut and cleaned: for a log, never
-    evidence.
+    else what the kernel tells of ended children. `leftovers` is the number of things that outlived the
+    teardown (0 unless something is badly wrong). `hit` names the limits that the job is known to have run
+    into. Where the kernel only refuses (no more processes, no room), that is no end by itself: it is the
+    reason only of an agent that ended in failure then. `stdout` and `stderr` are cut and cleaned: for a
+    log, never evidence.
     """
 
     reason: EndReason
@@ -115,6 +142,7 @@ class Exit:
     stderr: str
     leftovers: int
     detail: str
+    hit: tuple[LimitName, ...] = ()
 
 
 class Sandbox(Protocol):
@@ -128,9 +156,14 @@ class Sandbox(Protocol):
         """Run `job` to its end and tear everything down.
 
         Setting `stop` ends the job with reason `stopped`: the agent had made its last call, which is no
-        fault. Raises ValueError when the slot is taken; anything that breaks on our side is an `Exit` with
-        `setup_error`.
+        fault. Raises ValueError when the slot is taken, SlotQuarantined when it is out of use, and
+        SandboxUnavailable when this host has no uid left for it; anything else that breaks on our side is an
+        `Exit` with `setup_error`.
         """
+
+    @property
+    def quarantined(self) -> Mapping[int, str]:
+        """The slots that are out of use, and what was left in each."""
 
     async def probe(self) -> Probe:
         """Run a canary that tries what an agent must not be able to do, and say what held."""

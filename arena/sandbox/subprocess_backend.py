@@ -10,9 +10,11 @@ import asyncio
 import os
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from arena.sandbox.execution import setup_error, supervise
+from arena.sandbox.ending import setup_error
+from arena.sandbox.execution import supervise
 from arena.sandbox.launching import READY, Launch
 from arena.sandbox.limits import ControlGroup
 from arena.sandbox.probe import Probe, probe_sandbox
@@ -42,6 +44,11 @@ class SubprocessSandbox:
         finally:
             self._taken.discard(slot)
             await asyncio.to_thread(_remove, folder)
+
+    @property
+    def quarantined(self) -> Mapping[int, str]:
+        """See `Sandbox.quarantined`. Nothing is looked for here, so nothing is found."""
+        return {}
 
     async def probe(self) -> Probe:
         """See `Sandbox.probe`."""

@@ -24,7 +24,7 @@ from arena.sandbox.sandbox import PLAIN_PYTHON, PYTHON, Job, Limits, Sandbox, Sa
 from arena.sandbox.staging import StagedPython
 from arena.sandbox.subprocess_backend import SubprocessSandbox
 from tests.arena.sandbox.conftest import MakeJob
-from tests.arena.sandbox.test_hostile import own_groups, processes_with
+from tests.arena.sandbox.leftovers import own_groups, processes_with
 
 CONNECT_AND_SLEEP = """
 import os, socket, time

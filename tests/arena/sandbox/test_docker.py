@@ -22,8 +22,8 @@ from arena.sandbox.sandbox import PLAIN_PYTHON, PYTHON, Job, Limits, SandboxUnav
 from arena.sandbox.staging import StagedPython
 from tests.arena.sandbox.conftest import MakeJob
 from tests.arena.sandbox.docker_engine import docker_engine
+from tests.arena.sandbox.leftovers import processes_with
 from tests.arena.sandbox.test_backends import CONNECT_AND_SLEEP, connection, wait_until_gone
-from tests.arena.sandbox.test_hostile import processes_with
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from arena.sandbox.execution import Report, printable
+from arena.sandbox.ending import Report, printable
 
 
 @given(st.binary())

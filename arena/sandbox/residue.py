@@ -1,0 +1,73 @@
+"""Looks whether anything of a slot is left once its job was torn down.
+
+The one thing to know: this is a second look by other means than the teardown's own, so that what the one
+overlooks the other finds. A uid belongs to one slot alone, so whatever is found under it is the agent's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_IPC = ("shm", "sem", "msg")
+_SHOWN = 5
+
+
+def residue(uid: int, mark: str = "") -> tuple[str, ...]:
+    """What is left of `uid` on this host: processes and System V IPC objects; and mounts that bear `mark`.
+
+    With a negative uid (agents run under our own) only the mounts are looked at. Reads /proc; takes some
+    milliseconds on a host with many processes.
+    """
+    found: list[str] = []
+    if uid >= 0:
+        pids = processes_of(uid)
+        found += [f"process {pid} of uid {uid}" for pid in pids[:_SHOWN]]
+        found += [f"System V {kind} object {number} of uid {uid}" for kind, number in _ipc_of(uid)]
+    if mark:
+        mounts = _lines(Path("/proc/self/mountinfo"))
+        found += [f"mount {line.split()[4]}" for line in mounts if mark in line]
+    return tuple(found)
+
+
+def processes_of(uid: int) -> list[int]:
+    """Ids of processes that run as `uid`; those too whose folder in /proc is root's, as it can be made."""
+    found = []
+    with os.scandir("/proc") as entries:
+        for entry in entries:
+            if entry.name.isdecimal():
+                with contextlib.suppress(OSError):
+                    owner = entry.stat().st_uid
+                    if owner == uid or (owner == 0 and _effective_uid(entry.path) == uid):
+                        found.append(int(entry.name))
+    return found
+
+
+def _effective_uid(folder: str) -> int:
+    with open(f"{folder}/status", "rb") as file:  # noqa: PTH123 - one for each process of the host
+        for line in file:
+            if line.startswith(b"Uid:"):
+                return int(line.split()[2])
+    return -1
+
+
+def _ipc_of(uid: int) -> list[tuple[str, str]]:
+    found = []
+    for kind in _IPC:
+        header, *lines = _lines(Path("/proc/sysvipc") / kind) or [""]
+        columns = header.split()
+        if "uid" not in columns:
+            continue
+        for line in lines:
+            words = line.split()
+            if words[columns.index("uid")] == str(uid):
+                found.append((kind, words[1]))
+    return found
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
