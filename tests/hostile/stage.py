@@ -34,6 +34,8 @@ from tests.hostile.seen import Expectation, NotShown, Seen, standing
 
 State = Literal["held", "breached", "error", "not run"]
 AT_ONCE = 4
+FIRST_SLOT = 300
+"""Each slot is a uid on this host; these are far from those that a validator here would use."""
 MODELS = ("puppet-1", "puppet-2")
 UNKNOWN_PRODUCT = {"reward": {"product_id": "1", "title": "none of these"}}
 
@@ -62,7 +64,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         for slot in range(2 * AT_ONCE):
-            self._free.put_nowait(slot)
+            self._free.put_nowait(FIRST_SLOT + slot)
 
     async def attack(self, expectation: Expectation) -> Result:
         """Run one agent, as often as it takes, and say what became of it."""

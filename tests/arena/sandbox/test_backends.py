@@ -17,9 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from arena.sandbox.appearance import CONSTANTS
 from arena.sandbox.bubblewrap import BubblewrapSandbox
 from arena.sandbox.inside import SLOTS
 from arena.sandbox.limits import FOLDER, Hierarchies, sweep_stale
+from arena.sandbox.probe import CHECKS
 from arena.sandbox.sandbox import PLAIN_PYTHON, PYTHON, Job, Limits, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import StagedPython
 from arena.sandbox.subprocess_backend import SubprocessSandbox
@@ -251,7 +253,7 @@ async def test_the_probe_passes_where_the_sandbox_holds(sandbox: Sandbox) -> Non
     probe = await sandbox.probe()
     assert [check for check in probe.checks if not check.ok] == []
     assert probe.ok
-    assert len(probe.checks) == 12
+    assert len(probe.checks) == len(CHECKS) + 1
 
 
 async def test_the_probe_bites_where_there_is_no_sandbox(staged: StagedPython) -> None:
@@ -259,6 +261,7 @@ async def test_the_probe_bites_where_there_is_no_sandbox(staged: StagedPython) -
     assert not probe.ok
     breached = {check.name for check in probe.checks if not check.ok}
     assert breached >= {"files", "host_processes", "loopback", "sockets", "kernel", "writes"}
+    assert breached >= {f"hides /proc/{name}" for name in CONSTANTS}
 
 
 async def test_the_probe_fails_where_the_sandbox_does_not_start(

@@ -10,7 +10,9 @@ from tests.hostile.seen import Breaches, NotShown, Seen, expect
 def _no_higher(seen: Seen) -> Breaches:
     """The grade of the run, against the grade of its harmless twin."""
     assert seen.other is not None
-    seen.get("attempt")
+    for each in (seen, seen.other):
+        if each.get("attempt") and len(each.bodies("model_call")) != 3:
+            raise NotShown(f"the model was not asked three times: {each.record.verdict}")
     grade, plain = (judge(evidence(each.record.events)) for each in (seen, seen.other))
     if not 0.2 < plain.grade < 0.9:
         raise NotShown(f"the twin's grade, {plain.grade}, leaves no room to rise: {plain.rationale}")

@@ -39,7 +39,7 @@ def host_fingerprints(seen: Seen) -> Breaches:
 @expect(bare="always")
 def traces_of_a_validator(seen: Seen) -> Breaches:
     said = json.dumps(seen.get("seen"))
-    for word in (*_TELLING, str(Path.home()), str(Path.cwd())):
+    for word in (*_TELLING, str(Path.home()), str(Path.cwd()), "/tmp/hs"):
         if word in said:
             yield f"{word!r} can be read"
 
