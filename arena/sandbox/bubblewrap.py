@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from arena.sandbox.appearance import HOSTNAME
 from arena.sandbox.ending import setup_error
 from arena.sandbox.execution import supervise
 from arena.sandbox.inside import (
@@ -155,7 +156,7 @@ class BubblewrapSandbox:
         """The options that are the same for every job."""
         staged = self._staged
         words = ["--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts"]
-        words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", "sandbox"]
+        words += ["--unshare-cgroup-try", "--die-with-parent", "--new-session", "--hostname", HOSTNAME]
         words += ["--uid", str(AGENT_UID), "--gid", str(AGENT_UID), "--cap-drop", "ALL", "--clearenv"]
         if "--disable-userns" in self._options:
             # Since 0.8; before, the system-call filter alone forbids new user namespaces.

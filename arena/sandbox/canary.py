@@ -140,6 +140,23 @@ def writes() -> tuple[bool, str]:
     return not written, f"wrote to {', '.join(written)}" if written else "only the work folder can be written"
 
 
+def fingerprint(name: str) -> tuple[bool, str]:
+    """Look whether a file tells of the host: it may be absent, empty, or the same everywhere."""
+    try:
+        text = Path(name).read_text()
+    except OSError:
+        return True, "cannot be read"
+    if text in ("", PARAMETERS["appearance"][name]):
+        return True, "is the same on every host"
+    return False, f"{name} says: {text[:60]!r}"
+
+
+def hostname() -> tuple[bool, str]:
+    """Look for the host's name."""
+    names = {os.uname().nodename, socket.gethostname()}
+    return names == {PARAMETERS["hostname"]}, f"this host is called {', '.join(sorted(names))}"
+
+
 def processes() -> tuple[bool, str]:
     """Fork until refused."""
     reader, writer = os.pipe()
@@ -220,12 +237,15 @@ def any_process(token: str) -> bool:
 def main() -> None:
     """Try everything."""
     attempts = (files, host_processes, environment, loopback, sockets, kernel, writes, processes, memory)
-    for attempt in (*attempts, work_folder, leave_something_behind):
+    checks = {each.__name__: each for each in (*attempts, work_folder, hostname)}
+    checks |= {f"hides {path}": functools.partial(fingerprint, path) for path in PARAMETERS["appearance"]}
+    checks["leave_something_behind"] = leave_something_behind
+    for name, attempt in checks.items():
         try:
             held, detail = attempt()
         except Exception as error:  # noqa: BLE001 - one check that breaks must not silence the rest
             held, detail = False, f"{type(error).__name__}: {error}"
-        print(attempt.__name__, "held" if held else "BREACH", detail, sep="\t", flush=True)  # noqa: T201
+        print(name, "held" if held else "BREACH", detail, sep="\t", flush=True)  # noqa: T201
 
 
 main()

@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from arena.sandbox.appearance import BLANK, CONSTANTS, HOSTNAME
 from arena.sandbox.ending import Report, judged, printable, setup_error
 from arena.sandbox.engine import Engine, EngineError, engine_socket
 from arena.sandbox.execution import DRAIN_DEADLINE_S, SETUP_DEADLINE_S, Output, until_end
@@ -66,41 +67,14 @@ _ULIMITS = {
     resource.RLIMIT_SIGPENDING: "sigpending",
     resource.RLIMIT_STACK: "stack",
 }
+_REPLACEABLE = frozenset({"cpuinfo", "loadavg", "meminfo", "stat", "uptime"})
+"""Files of /proc that the engine allows to be replaced; the others that we replace are made empty."""
 _MASKED = (
-    "/proc/acpi",
-    "/proc/asound",
-    "/proc/bus",
-    "/proc/cgroups",
-    "/proc/cmdline",
-    "/proc/config.gz",
-    "/proc/interrupts",
-    "/proc/kcore",
-    "/proc/keys",
-    "/proc/kpagecount",
-    "/proc/latency_stats",
-    "/proc/modules",
-    "/proc/mounts",
-    "/proc/partitions",
-    "/proc/pressure",
-    "/proc/sched_debug",
-    "/proc/scsi",
-    "/proc/softirqs",
-    "/proc/sys/kernel/random/boot_id",
-    "/proc/sysrq-trigger",
-    "/proc/timer_list",
-    "/proc/timer_stats",
-    "/proc/version",
-    "/proc/vmallocinfo",
-    "/proc/vmstat",
-    "/proc/zoneinfo",
-    "/sys/block",
-    "/sys/class",
-    "/sys/devices",
-    "/sys/firmware",
+    *("/proc/acpi", "/proc/asound", "/proc/bus", "/proc/kcore", "/proc/keys", "/proc/latency_stats"),
+    *("/proc/sched_debug", "/proc/scsi", "/proc/sysrq-trigger", "/proc/timer_stats", "/sys"),
+    *(f"/proc/{name}" for name in (*CONSTANTS, *BLANK) if name not in _REPLACEABLE),
 )
-"""Docker's own list, and what else would tell one host from another."""
-_CONSTANT = ("cpuinfo", "loadavg", "meminfo", "stat", "uptime")
-"""Files of /proc that the engine allows to be replaced by files of ours."""
+"""What the engine masks by default, and what else would tell one host from another."""
 
 _sequence = itertools.count()
 
@@ -237,7 +211,7 @@ class DockerSandbox:
             AGENT_FILE: container.folder / "agent.py",
             _READY: container.folder / "ready.sock",
             SOCKET: job.socket.resolve(),
-            **{f"/proc/{name}": support / name for name in _CONSTANT},
+            **{f"/proc/{name}": support / name for name in sorted(_REPLACEABLE)},
         }
         environment = {**job.environment, **ENVIRONMENT}
         owned = f"rw,nosuid,nodev,mode=700,uid={uid},gid={uid}"
@@ -245,7 +219,7 @@ class DockerSandbox:
         return {
             "Image": self._image,
             "Labels": {LABEL: own_identity()},
-            "Hostname": "sandbox",
+            "Hostname": HOSTNAME,
             "User": f"{uid}:{uid}",
             "WorkingDir": "/work",
             "Env": [f"{name}={value}" for name, value in environment.items()],

@@ -20,11 +20,14 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from arena.sandbox.appearance import CONSTANTS, HOSTNAME
 from arena.sandbox.limits import ADDRESS_SPACE_ROOM
 from arena.sandbox.sandbox import PLAIN_PYTHON, Job, Limits, Sandbox
 from arena.sandbox.seccomp import syscall_number
 from arena.sandbox.staging import socket_folder
 
+APPEARANCE = {"/etc/machine-id": "", **{f"/proc/{name}": text for name, text in CONSTANTS.items()}}
+"""Files that could tell one host from another, with what may stand in them."""
 CHECKS = (
     "files",
     "host_processes",
@@ -36,6 +39,8 @@ CHECKS = (
     "processes",
     "memory",
     "work_folder",
+    "hostname",
+    *(f"hides {path}" for path in APPEARANCE),
     "leave_something_behind",
 )
 """What the canary reports, in order; `no_leftovers` is added from outside."""
@@ -142,6 +147,8 @@ async def _bait(token: str) -> AsyncIterator[tuple[Path, dict[str, object]]]:
                             name: syscall_number(name) for name in ("ptrace", "io_uring_setup", "unshare")
                         },
                         "processes": PROBE_LIMITS.processes,
+                        "appearance": APPEARANCE,
+                        "hostname": HOSTNAME,
                         "memory_bytes": 2 * (PROBE_LIMITS.memory_bytes + ADDRESS_SPACE_ROOM),
                     },
                 )

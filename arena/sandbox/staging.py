@@ -25,6 +25,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from arena.sandbox.appearance import SUPPORT_FILES
 from arena.sandbox.layers import build_once
 from arena.sandbox.sandbox import SandboxUnavailable
 
@@ -271,29 +272,13 @@ def _kit_key(kit: Path) -> str:
 
 _START = Path(__file__).with_name("start.py")
 
-_SUPPORT_FILES: dict[str, str] = {
-    "etc/hosts": "127.0.0.1 localhost\n::1 localhost\n",
-    "etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
-    "etc/passwd": "agent:x:1000:1000:agent:/work:/usr/sbin/nologin\n",
-    "etc/group": "agent:x:1000:\n",
-    "proc/cmdline": "\n",
-    "proc/cpuinfo": "processor\t: 0\n\n",
-    "proc/loadavg": "0.00 0.00 0.00 1/1 1\n",
-    "proc/meminfo": "MemTotal: 1048576 kB\nMemFree: 1048576 kB\nMemAvailable: 1048576 kB\n",
-    "proc/stat": "cpu 0 0 0 0 0 0 0 0 0 0\ncpu0 0 0 0 0 0 0 0 0 0 0\nbtime 0\n",
-    "proc/uptime": "0.00 0.00\n",
-    "proc/version": "Linux\n",
-    "proc/sys/kernel/random/boot_id": "00000000-0000-0000-0000-000000000000\n",
-}
-"""What an agent finds in place of the host's own: enough for libraries, nothing to know a validator by."""
-
 
 def _support_key() -> str:
-    return _key(sorted(_SUPPORT_FILES.items()), _START.read_text())
+    return _key(sorted(SUPPORT_FILES.items()), _START.read_text())
 
 
 def _build_support(target: Path) -> None:
-    for name, text in _SUPPORT_FILES.items():
+    for name, text in SUPPORT_FILES.items():
         file = target / name
         _make_readable_folder(file.parent)
         file.write_text(text)

@@ -12,8 +12,8 @@ from arena.sandbox.sandbox import SlotQuarantined
 from arena.sandbox.slots import NoSlotLeft
 from arena.worker import Assignment, Worker
 from storage.database import Database
-from tests.arena.stores import Clock, add_episodes
-from tests.arena.test_worker import Instant, Seen, solved, until_done
+from tests.arena.stores import Clock, add_episodes, solved
+from tests.arena.test_worker import Instant, Seen, until_done
 
 RULES = Rules.load({"retry_backoff_s": 0, "max_attempts": 2, "max_leases": 4})
 
