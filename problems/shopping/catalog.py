@@ -71,14 +71,16 @@ class Catalog:
         """Open the catalog in `directory`. Raises CatalogError when there is none."""
         manifest = _manifest(directory)
         if manifest is None:
-            raise CatalogError(f"there is no catalog in {directory}: build one with Catalog.build")
+            raise CatalogError(
+                f"there is no catalog in {directory}: make one with `arena catalog build` or `import`"
+            )
         self.directory = directory
         self.catalog_id = manifest.catalog_id
         self.size = manifest.products
         self.left_out = manifest.left_out
-        self._ids: npt.NDArray[np.uint64] = np.load(directory / "ids.npy", mmap_mode="r")
-        self._rows: npt.NDArray[np.uint64] = np.load(directory / "rows.npy", mmap_mode="r")
-        self._offsets: npt.NDArray[np.uint64] = np.load(directory / "offsets.npy", mmap_mode="r")
+        self._ids: npt.NDArray[np.uint64] = _mapped(directory / "ids.npy")
+        self._rows: npt.NDArray[np.uint64] = _mapped(directory / "rows.npy")
+        self._offsets: npt.NDArray[np.uint64] = _mapped(directory / "offsets.npy")
         self._records = (directory / "records.jsonl").open("rb")
         self._analyzer = analyzer()
         self._index = tantivy.Index.open(str(directory / "index"))
@@ -119,7 +121,8 @@ class Catalog:
 
     def get(self, product_id: str) -> Product | None:
         """The product with this id, None when there is none."""
-        key = key_of(product_id)
+        # As it is, since beside a signed number all the ids would be copied as floats.
+        key = np.uint64(key_of(product_id))
         at = int(np.searchsorted(self._ids, key))
         while at < self.size and self._ids[at] == key:
             product = self.at(int(self._rows[at]))
@@ -215,6 +218,12 @@ class Catalog:
             )
             clauses.append((must, tantivy.Query.const_score_query(within, 0.0)))
         return tantivy.Query.boolean_query(clauses)
+
+
+def _mapped(path: Path) -> npt.NDArray[np.uint64]:
+    """The file's array, read as it is needed; a plain view, since memmap's own makes single reads slow."""
+    view: npt.NDArray[np.uint64] = np.load(path, mmap_mode="r").view(np.ndarray)
+    return view
 
 
 def is_catalog(directory: Path) -> bool:

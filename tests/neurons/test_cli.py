@@ -414,3 +414,28 @@ GOLDEN = {
     "success": True,
 }
 """An answer that recommends nothing, with a score that no rule gives."""
+
+
+def test_a_catalog_is_built_shown_and_searched(run: Arena) -> None:
+    built = json.loads(run("catalog", "build", "--products=60", "--seed=2", "--out=c", "--json").out)
+    assert built["products"] == 60
+    assert built["peak_memory_bytes"] > built["index_bytes"] > 0
+    shown = json.loads(run("catalog", "show", "c", "--find=sale", "--json").out)
+    assert shown["catalog_id"] == built["catalog_id"]
+    assert all("Sale" in listing["title"] for listing in shown["found"])
+    assert "products: 60" in run("catalog", "show", "c").out
+
+
+def test_a_missing_catalog_is_named_with_what_makes_one(run: Arena) -> None:
+    refused(run("catalog", "show", "[c]"), "there is no catalog in [c]", "arena catalog build")
+
+
+def test_an_import_says_what_it_left_out_and_why_it_stopped(run: Arena, here: Path) -> None:
+    lines = [json.dumps({"product": {"product_id": str(i), "title": "red cup"}}) for i in range(20)]
+    (here / "documents.jsonl").write_text("\n".join([*lines, "oops"]))
+    stopped = run("catalog", "import", "documents.jsonl", "--out=c")
+    refused(stopped, "1 of the first 21 lines", "line 21: Invalid JSON", "--max-bad-share")
+    imported = run("catalog", "import", "documents.jsonl", "--out=c", "--max-bad-share=0.1")
+    assert "left out: 1 lines; c/bad_lines.jsonl names them" in imported.out
+    assert imported.status == 0
+    refused(run("catalog", "import", "documents.jsonl", "--out=c"), "c holds a catalog already")
