@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import secrets
 import signal
 import sys
 import time
@@ -25,6 +26,10 @@ from neurons.localnet.codec import Codec
 from neurons.localnet.rpc import HOST, Node
 from neurons.localnet.state import Draft, Ledger, StateInUse
 from neurons.localnet.subnet import SubnetOptions
+
+_BEGINNING_MS = 1_767_225_600_000
+"""2026-01-01, where the time of a seeded chain begins."""
+_SLOT_S = 0.25
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -52,9 +57,24 @@ def main(argv: list[str] | None = None) -> int:
                 options=SubnetOptions(**{f.name: getattr(options, f.name) for f in fields(SubnetOptions)}),
             )
 
+    clock = _BlockClock(options.block_time) if options.seed is not None else _wall_clock_ms
     try:
-        chain = Blockchain(codec, ledger, clock_ms=lambda: time.time_ns() // 1_000_000, genesis=genesis)
-        node = Node(chain, block_time_s=options.block_time, parent_pid=options.parent_pid)
+        chain = Blockchain(
+            codec,
+            ledger,
+            clock_ms=clock,
+            genesis=genesis,
+            finality_lag=options.finality_lag,
+            seed=options.seed if options.seed is not None else secrets.randbits(64),
+        )
+        if isinstance(clock, _BlockClock):
+            clock.chain = chain
+        node = Node(
+            chain,
+            block_time_s=options.block_time,
+            faults_on=options.faults,
+            parent_pid=options.parent_pid,
+        )
         asyncio.run(_until_stopped(node, options.port, options.port_file))
     except (ValueError, OSError) as error:
         sys.stderr.write(f"{error}\n")
@@ -62,6 +82,22 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         ledger.close()
     return 0
+
+
+def _wall_clock_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class _BlockClock:
+    """Time by blocks, from a fixed moment."""
+
+    def __init__(self, block_time_s: float) -> None:
+        self._slot_ms = max(1, round(1000 * (block_time_s or _SLOT_S)))
+        self.chain: Blockchain | None = None
+
+    def __call__(self) -> int:
+        number = 0 if self.chain is None else self.chain.head.number + 1
+        return _BEGINNING_MS + number * self._slot_ms
 
 
 async def _until_stopped(node: Node, port: int, port_file: Path | None) -> None:
@@ -90,7 +126,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--owner", type=_address, default="//Owner", help="its owner: key URI or SS58 address"
     )
-    parser.add_argument("--block-time", type=float, default=0.25, help="seconds")
+    parser.add_argument(
+        "--block-time", type=float, default=0.25, help="seconds; 0: a block when there is work for one"
+    )
+    parser.add_argument(
+        "--finality-lag", type=int, default=0, help="how many of the newest blocks are not final (0)"
+    )
+    parser.add_argument(
+        "--seed", type=int, help="count time in blocks, so that the same calls make the same chain"
+    )
+    parser.add_argument("--faults", action="store_true", help="take orders to misbehave")
     for option in fields(SubnetOptions):
         flag, default = f"--{option.name.replace('_', '-')}", getattr(defaults, option.name)
         kind: dict[str, Any] = (

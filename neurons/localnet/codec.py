@@ -8,7 +8,7 @@ numbers of dispatch errors, and one storage entry that the recorded metadata lac
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
@@ -19,6 +19,7 @@ from neurons.localnet.metadata import RuntimeMetadata
 
 _SIGNED_V4 = 0x84
 _MULTI_ADDRESS_ID = 0x00
+_RUNTIMES_KEPT = 8
 _SCHEMES = {0: "ed25519", 1: "sr25519"}
 
 
@@ -43,6 +44,11 @@ class Extrinsic:
     arguments: dict[str, Any]
 
     @property
+    def said(self) -> bytes:
+        """Who calls what, without the signature."""
+        return b"|".join((self.address.encode(), str(self.nonce).encode(), self.call))
+
+    @property
     def hash(self) -> str:
         """BLAKE2b-256 of the bytes, as a node reports it."""
         return hex_of(hash256(self.raw))
@@ -56,18 +62,28 @@ class StorageItem:
     default: Any
 
 
-class Codec:
-    """Encodes and decodes everything of one runtime."""
+class Runtime:
+    """What a client is told of the runtime at some block, and what its signatures cover."""
 
     def __init__(self, metadata: RuntimeMetadata) -> None:
-        v15 = _with_epoch_consensus(metadata.v15)
-        self.metadata_option = b"\x01" + compact(len(v15)) + v15
+        self.metadata_option = b"\x01" + compact(len(metadata.v15)) + metadata.v15
         """`Option<OpaqueMetadata>`, as the runtime API `Metadata_metadata_at_version` returns it."""
+        self.metadata_v14 = metadata.v14_hex
         self.spec_version = metadata.spec_version
         self.transaction_version = metadata.transaction_version
-        self.runtime = bittensor_core.Runtime(
-            v15, metadata.spec_version, metadata.transaction_version, metadata.ss58_format
+        self.codec = bittensor_core.Runtime(
+            metadata.v15, metadata.spec_version, metadata.transaction_version, metadata.ss58_format
         )
+
+
+class Codec:
+    """Encodes and decodes everything of this chain: its storage keeps one layout through all upgrades."""
+
+    def __init__(self, metadata: RuntimeMetadata) -> None:
+        self._metadata = replace(metadata, v15=_with_epoch_consensus(metadata.v15))
+        self.spec_version = metadata.spec_version
+        self.runtime_at = lru_cache(maxsize=_RUNTIMES_KEPT)(self._runtime_at)
+        self.runtime = self.runtime_at(metadata.spec_version, ()).codec
         described = self.runtime.metadata_ir()
         pallets = (json.loads(described) if isinstance(described, str) else described)["pallets"]
         self._errors = {
@@ -81,6 +97,11 @@ class Codec:
     def storage_key(self, pallet: str, item: str, arguments: tuple[Any, ...] = ()) -> bytes:
         """The storage key of an item, hashed as the metadata says; with fewer arguments, a prefix of keys."""
         return bytes(self.runtime.storage_key(pallet, item, list(arguments)))
+
+    def entry_prefix(self, entry: str) -> bytes:
+        """What the keys of an entry named as Pallet.Item have in common. Raises ValueError."""
+        pallet, _, item = entry.partition(".")
+        return self.storage_key(pallet, item)
 
     def is_default(self, pallet: str, item: str, value: object) -> bool:
         """Whether a value is what an absent key reads as."""
@@ -123,6 +144,13 @@ class Codec:
         record = self._types[some["fields"][0]["type"]]
         return tuple(field["name"] for field in record["def"]["composite"]["fields"])
 
+    def _runtime_at(self, spec_version: int, without: tuple[str, ...]) -> Runtime:
+        """The runtime of a version, lacking storage entries named as Pallet.Item. Raises ValueError."""
+        v15 = self._metadata.v15
+        for entry in without:
+            v15 = _without_entry(v15, *entry.split(".", 1))
+        return Runtime(replace(self._metadata, v15=v15, spec_version=spec_version))
+
     def decode_extrinsic(self, raw: bytes) -> Extrinsic:
         """Take a signed extrinsic apart. Raises MalformedExtrinsic."""
         try:
@@ -159,12 +187,14 @@ class Codec:
         except (ValueError, KeyError, TypeError, IndexError) as error:
             raise MalformedExtrinsic(f"the extrinsic could not be decoded: {error}") from error
 
-    def signature_is_valid(self, extrinsic: Extrinsic, *, genesis: bytes, era_block: bytes) -> bool:
+    def signature_is_valid(
+        self, extrinsic: Extrinsic, runtime: Runtime, *, genesis: bytes, era_block: bytes
+    ) -> bool:
         """Whether the signature covers this call, nonce, era, runtime version and genesis."""
         era: object = "00"
         if extrinsic.era is not None:
             era = {"period": extrinsic.era[0], "phase": extrinsic.era[1]}
-        payload = self.runtime.signature_payload(
+        payload = runtime.codec.signature_payload(
             extrinsic.call,
             era=era,
             nonce=extrinsic.nonce,
@@ -268,6 +298,16 @@ def _with_epoch_consensus(v15: bytes) -> bytes:
     _, end = read_compact(v15, end)
     entry = _scale_str(name) + v15[shape_at:end] + compact(1) + b"\x00" + compact(0)
     return v15[:count_at] + compact(count + 1) + entry + v15[entries_at:]
+
+
+def _without_entry(v15: bytes, pallet: str, item: str = "") -> bytes:
+    """The metadata with a storage entry's name changed, so that nobody finds it. Raises ValueError."""
+    try:
+        begin = v15.index(_scale_str(pallet) + b"\x01" + _scale_str(pallet))
+        at = v15.index(_scale_str(item), begin)
+    except ValueError as error:
+        raise ValueError(f"the runtime has no storage entry {pallet}.{item}") from error
+    return v15[:at] + _scale_str("_" + item[1:]) + v15[at + len(_scale_str(item)) :]
 
 
 def _scale_str(text: str) -> bytes:

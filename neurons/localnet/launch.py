@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import select
 import signal
@@ -21,26 +20,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from websockets.exceptions import WebSocketException
-from websockets.sync.client import connect
-
 from neurons.localnet import metadata
+from neurons.localnet.door import Door, LocalNetFailed
 from neurons.localnet.subnet import SubnetOptions
 
-_ADMIN_DEADLINE_S = 30.0
+__all__ = ["LocalNet", "LocalNetFailed"]
+
 _TAIL_BYTES = 2000
 
 
-class LocalNetFailed(RuntimeError):
-    """The node did not start, or refused an order; the message holds what it said."""
-
-
-class LocalNet:
+class LocalNet(Door):
     """A local chain in a child process; a context manager, sync or async.
 
     With `state`, the chain lives in that file: a later start goes on from its last block, whatever ended the
     earlier one, and `netuid`, `options`, `owner` and `fund` then have no effect. `fund` maps key URIs or SS58
-    addresses to TAO.
+    addresses to TAO. `block_time_s` 0 makes blocks only when there is work, or by `advance`. With `seed`,
+    time is counted in blocks from a fixed moment, and the same calls in the same blocks give the same hashes.
+    `faults` lets faults be injected; `finality_lag` is how many blocks stay open to `reorg`.
     """
 
     def __init__(
@@ -52,6 +48,9 @@ class LocalNet:
         owner: str = "//Owner",
         fund: Mapping[str, float] | None = None,
         block_time_s: float = 0.25,
+        finality_lag: int = 0,
+        seed: int | None = None,
+        faults: bool = False,
         port: int = 0,
         log: Path | None = None,
     ) -> None:
@@ -59,6 +58,9 @@ class LocalNet:
         self._port = port
         self._log = log if log is not None else state and state.with_name(state.name + ".log")
         self._arguments = ["--block-time", str(block_time_s), "--owner", owner]
+        self._arguments += ["--finality-lag", str(finality_lag)]
+        self._arguments += ["--faults"] if faults else []
+        self._arguments += [] if seed is None else ["--seed", str(seed)]
         for name, value in asdict(chosen).items():
             flag = name.replace("_", "-")
             if isinstance(value, bool):
@@ -132,26 +134,6 @@ class LocalNet:
         self._running().send_signal(signal.SIGKILL)
         self.stop()
 
-    def fund(self, address: str, tao: float) -> int:
-        """Give an account TAO; returns the block it happened in."""
-        return int(self._order("localnet_fund", [address, tao])["block"])
-
-    def set_stake(self, netuid: int, hotkey: str, tao: float) -> int:
-        """Set a hotkey's stake on a subnet, and with it its validator permit; returns the block."""
-        return int(self._order("localnet_setStake", [netuid, hotkey, tao])["block"])
-
-    def create_subnet(
-        self, netuid: int, *, owner_coldkey: str, owner_hotkey: str, options: SubnetOptions | None = None
-    ) -> int:
-        """Create a subnet whose owner's hotkey is uid 0; returns the block."""
-        asked = asdict(options or SubnetOptions())
-        order = [netuid, owner_coldkey, owner_hotkey, asked]
-        return int(self._order("localnet_createSubnet", order)["block"])
-
-    def info(self) -> dict[str, Any]:
-        """{"genesis", "block", "netuids", "block_time_s"}."""
-        return self._order("localnet_info", [])
-
     def __enter__(self) -> Self:
         return self.start()
 
@@ -191,20 +173,6 @@ class LocalNet:
         if self._log is None:
             return "give it a log file to see why"
         return self._log.read_bytes()[-_TAIL_BYTES:].decode(errors="replace").strip() or f"see {self._log}"
-
-    def _order(self, method: str, parameters: list[Any]) -> dict[str, Any]:
-        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": parameters}
-        try:
-            with connect(self.url, open_timeout=_ADMIN_DEADLINE_S, proxy=None) as socket:
-                socket.send(json.dumps(request))
-                answer = json.loads(socket.recv(timeout=_ADMIN_DEADLINE_S))
-        except (OSError, TimeoutError, WebSocketException) as error:
-            raise LocalNetFailed(f"the local chain at {self.url} did not answer {method}: {error}") from error
-        if "error" in answer:
-            refusal = answer["error"]
-            raise LocalNetFailed(f"{method} was refused: {refusal.get('data', refusal['message'])}")
-        result: dict[str, Any] = answer["result"]
-        return result
 
 
 def _import_path() -> str:

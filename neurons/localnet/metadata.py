@@ -32,9 +32,10 @@ class MetadataUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeMetadata:
-    """Metadata V15 as SCALE bytes (beginning with the magic `meta`), and the versions it belongs to."""
+    """Metadata V15 as SCALE bytes (beginning with the magic `meta`), V14 as hex, and whose they are."""
 
     v15: bytes
+    v14_hex: str
     spec_version: int
     transaction_version: int
     ss58_format: int
@@ -55,6 +56,7 @@ def load() -> RuntimeMetadata:
     network = recorded["network"]
     return RuntimeMetadata(
         v15=_unwrap_option(bytes.fromhex(recorded["metadata"]["v15_hex"].removeprefix("0x"))),
+        v14_hex=recorded["metadata"]["v14_hex"],
         spec_version=network["spec_version"],
         transaction_version=network["transaction_version"],
         ss58_format=network["ss58_format"],

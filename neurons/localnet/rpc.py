@@ -1,8 +1,7 @@
 """The node's face: JSON-RPC 2.0 over WebSocket, in the methods that the Bittensor SDK calls.
 
-Besides Substrate's methods there are four of our own, `localnet_*`: the admin door for demos, through which
-balances and stake come out of nothing. Whoever can connect can use it; the node therefore listens on the
-loopback address only.
+Besides Substrate's methods there are our own, `localnet_*`, for what no real chain lets anyone do
+(`neurons.localnet.control`).
 """
 
 from __future__ import annotations
@@ -12,37 +11,37 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 
-from neurons.localnet import runtime_api, subnet
 from neurons.localnet.blocks import Blockchain, Refused, Status
-from neurons.localnet.codec import MalformedExtrinsic, bytes_of, hex_of
+from neurons.localnet.codec import MalformedExtrinsic, bytes_of
+from neurons.localnet.control import Control
+from neurons.localnet.faults import Fault
+from neurons.localnet.methods import ChainMethods, RpcError
 from neurons.localnet.runtime_api import UnknownRuntimeApi
-from neurons.localnet.state import Block, Draft, StateDiscarded
-from neurons.localnet.subnet import SubnetOptions
+from neurons.localnet.state import Block, StateDiscarded
 
 HOST = "127.0.0.1"
 _MAX_FRAME_BYTES = 16 << 20
 _MAX_CONNECTIONS = 128
-_MAX_KEYS_A_PAGE = 1000
 _NOTICES_BOUND = 256
 _SEND_DEADLINE_S = 10.0
-_ORDER_DEADLINE_S = 30.0
+_PARENT_LOOK_S = 0.25
+_ANSWERED_BY = {
+    "refuse": RpcError(
+        -32005,
+        "rate limit exceeded",
+        {"policy": "requests", "reason": "this node was told to refuse", "retry_after": 1},
+    ),
+    "reject": RpcError(1010, "Invalid Transaction", "Transaction was rejected, as this node was told to"),
+}
 
 _log = logging.getLogger(__name__)
-
-
-class RpcError(Exception):
-    """An answer that is an error, with its JSON-RPC code."""
-
-    def __init__(self, code: int, message: str, detail: str | None = None) -> None:
-        super().__init__(message)
-        self.body = {"code": code, "message": message} | ({} if detail is None else {"data": detail})
 
 
 @dataclass(eq=False)
@@ -64,62 +63,68 @@ class _Connection:
 
 
 class Node:
-    """Serves one chain and makes its blocks."""
+    """Serves one chain and makes its blocks, every `block_time_s` or, if that is 0, when there is work."""
 
-    def __init__(self, chain: Blockchain, *, block_time_s: float, parent_pid: int | None = None) -> None:
-        if block_time_s <= 0:
-            raise ValueError("the block time must be positive")
+    def __init__(
+        self,
+        chain: Blockchain,
+        *,
+        block_time_s: float,
+        faults_on: bool = False,
+        parent_pid: int | None = None,
+    ) -> None:
+        if block_time_s < 0:
+            raise ValueError("the block time must not be negative")
         self._chain = chain
         self._block_time_s = block_time_s
         self._parent_pid = parent_pid
         self._connections: set[_Connection] = set()
         self._ids = itertools.count(1)
-        self._methods: dict[str, Callable[[list[Any]], Any]] = {
-            "chain_getBlock": self._get_block,
-            "chain_getBlockHash": self._get_block_hash,
-            "chain_getFinalizedHead": lambda _: chain.head.hash,
-            "chain_getHead": lambda _: chain.head.hash,
-            "chain_getHeader": self._get_header,
-            "state_call": self._state_call,
-            "state_getKeysPaged": self._get_keys,
-            "state_getRuntimeVersion": self._runtime_version,
-            "state_getStorage": self._get_storage,
-            "state_getStorageAt": self._get_storage,
-            "state_queryStorageAt": self._query_storage,
-            "account_nextIndex": lambda p: chain.next_nonce(p[0]),
-            "system_accountNextIndex": lambda p: chain.next_nonce(p[0]),
-            "author_submitExtrinsic": lambda p: chain.submit(bytes_of(p[0])),
-            "system_chain": lambda _: "Local arena chain",
-            "system_health": lambda _: {"peers": 0, "isSyncing": False, "shouldHavePeers": False},
-            "system_name": lambda _: "arena-localnet",
-            "system_properties": lambda _: {"ss58Format": 42, "tokenDecimals": 9, "tokenSymbol": "TAO"},
-            "rpc_methods": lambda _: {"methods": sorted([*self._methods, *self._orders])},
-            "localnet_info": self._info,
-        }
-        self._orders: dict[str, Callable[[list[Any]], Callable[[Draft, int], None]]] = {
-            "localnet_createSubnet": _create_subnet,
-            "localnet_fund": _fund,
-            "localnet_setStake": _set_stake,
-        }
+        self._faults = chain.faults
+        self._methods = ChainMethods(chain, self._faults).table
+        self._controls = Control(
+            chain,
+            self._faults,
+            faults_on=faults_on,
+            block_time_s=block_time_s,
+            make_block=self._make_block,
+            announce=self._announce,
+        ).table
 
     async def run(self, port: int, ready: Callable[[int], None]) -> None:
         """Serve until cancelled, or until the parent process is gone. Port 0 takes any free one.
 
         `ready` is told the port once connections are accepted.
         """
-        async with serve(self._serve, HOST, port, max_size=_MAX_FRAME_BYTES) as server:
+        # A browser names the page's origin, a program does not: pages may not reach a node on loopback.
+        async with serve(self._serve, HOST, port, max_size=_MAX_FRAME_BYTES, origins=[None]) as server:
             ready(server.sockets[0].getsockname()[1])
             loop = asyncio.get_running_loop()
             due = loop.time()
             while self._parent_pid is None or os.getppid() == self._parent_pid:
                 # After a pause, go on from now: a burst of blocks would end rate limits all at once.
-                due = max(due + self._block_time_s, loop.time())
+                due = max(due + (self._block_time_s or _PARENT_LOOK_S), loop.time())
                 await asyncio.sleep(due - loop.time())
-                block = self._chain.produce()
-                for connection in self._connections:
-                    for subscription, method in connection.heads.items():
-                        connection.notify(method, subscription, block.header)
+                if self._block_time_s:
+                    self._make_block()
         _log.info("the parent process is gone; stopping")
+
+    def _make_block(self) -> Block:
+        before = self._chain.finalized
+        block = self._chain.produce()
+        self._announce(block)
+        if self._chain.finalized != before:
+            self._notify("chain_finalizedHead", self._chain.finalized)
+        return block
+
+    def _announce(self, block: Block) -> None:
+        self._notify("chain_newHead", block)
+
+    def _notify(self, method: str, block: Block) -> None:
+        for connection in self._connections:
+            for subscription, notices in connection.heads.items():
+                if notices == method:
+                    connection.notify(method, subscription, block.header)
 
     async def _serve(self, socket: ServerConnection) -> None:
         if len(self._connections) >= _MAX_CONNECTIONS:
@@ -146,13 +151,38 @@ class Node:
         requests = asked if isinstance(asked, list) else [asked]
         answers, afterwards = [], []
         for request in requests:
+            fault = self._fault_for(request)
+            if fault is not None and fault.kind == "drop":
+                connection.socket.transport.abort()
+                return
+            if fault is not None and fault.kind == "hang":
+                continue
+            if fault is not None and fault.kind in _ANSWERED_BY:
+                answers.append(_failure(request.get("id"), _ANSWERED_BY[fault.kind]))
+                continue
             answer, after = await self._answer(connection, request)
+            if fault is not None and fault.kind == "lose":
+                connection.socket.transport.abort()
+                return
+            if fault is not None and fault.kind == "slow":
+                await asyncio.sleep(fault.seconds)
             answers.append(answer)
             afterwards.append(after)
-        await self._send(connection, answers if isinstance(asked, list) else answers[0])
+        if answers:
+            await self._send(connection, answers if isinstance(asked, list) else answers[0])
         for after in afterwards:
             if after is not None:
                 after()
+        if not self._block_time_s and self._chain.has_work:
+            self._make_block()
+
+    def _fault_for(self, request: Any) -> Fault | None:
+        method = request.get("method") if isinstance(request, dict) else None
+        if not isinstance(method, str) or method in self._controls:
+            return None
+        kinds = ("drop", "lose", "hang", "slow", "refuse")
+        rejected = self._faults.take(method, "reject") if method.startswith("author_submit") else None
+        return rejected or self._faults.take(method, *kinds)
 
     async def _answer(
         self, connection: _Connection, request: Any
@@ -167,8 +197,10 @@ class Node:
         try:
             if method in self._methods:
                 result = self._methods[method](parameters)
-            elif method in self._orders:
-                result = await self._order(self._orders[method](parameters))
+            elif method in self._controls:
+                result = await self._controls[method](parameters)
+            elif method == "rpc_methods":
+                result = {"methods": sorted([*self._methods, *self._controls])}
             else:
                 result, after = self._subscription(connection, method, parameters)
         except RpcError as error:
@@ -200,7 +232,8 @@ class Node:
 
             def begin() -> None:
                 connection.heads[name] = head_notices[method]
-                connection.notify(head_notices[method], name, self._chain.head.header)
+                newest = self._chain.head if method == "chain_subscribeNewHeads" else self._chain.finalized
+                connection.notify(head_notices[method], name, newest.header)
 
             return name, begin
         if method == "author_submitAndWatchExtrinsic":
@@ -216,21 +249,6 @@ class Node:
             return True, None
         raise RpcError(-32601, f"Method not found: {method}")
 
-    async def _order(self, apply: Callable[[Draft, int], None]) -> dict[str, Any]:
-        future: asyncio.Future[Block] = asyncio.get_running_loop().create_future()
-
-        def done(block: Block | None, error: ValueError | None) -> None:
-            if future.done():
-                return
-            if block is None:
-                future.set_exception(RpcError(-32602, "Invalid params", str(error)))
-            else:
-                future.set_result(block)
-
-        self._chain.order(apply, done)
-        block = await asyncio.wait_for(future, _ORDER_DEADLINE_S)
-        return {"block": block.number, "hash": block.hash}
-
     async def _send_notices(self, connection: _Connection) -> None:
         while True:
             await self._send(connection, await connection.notices.get())
@@ -241,100 +259,6 @@ class Node:
             await asyncio.wait_for(sending, _SEND_DEADLINE_S)
         except (ConnectionClosed, TimeoutError):
             connection.socket.transport.abort()
-
-    def _find(self, block_hash: str | None) -> Block:
-        block = self._chain.block_of(block_hash)
-        if block is None:
-            raise RpcError(4003, f"Client error: UnknownBlock: {block_hash} is not on this chain")
-        return block
-
-    def _get_block(self, parameters: list[Any]) -> dict[str, Any] | None:
-        block = self._chain.block_of(parameters[0])
-        if block is None:
-            return None
-        body = {"header": block.header, "extrinsics": list(block.extrinsics)}
-        return {"block": body, "justifications": None}
-
-    def _get_block_hash(self, parameters: list[Any]) -> str | None:
-        number = parameters[0]
-        if number is None:
-            return self._chain.head.hash
-        block = self._chain.block_at(int(number, 16) if isinstance(number, str) else int(number))
-        return None if block is None else block.hash
-
-    def _get_header(self, parameters: list[Any]) -> Mapping[str, Any] | None:
-        block = self._chain.block_of(parameters[0])
-        return None if block is None else block.header
-
-    def _get_storage(self, parameters: list[Any]) -> str | None:
-        view = self._chain.view(self._find(parameters[1]))
-        raw = view.reader.read(bytes_of(parameters[0]))
-        return None if raw is None else hex_of(raw)
-
-    def _query_storage(self, parameters: list[Any]) -> list[dict[str, Any]]:
-        block = self._find(parameters[1])
-        reader = self._chain.view(block).reader
-        changes = []
-        for key in parameters[0]:
-            raw = reader.read(bytes_of(key))
-            changes.append([key, None if raw is None else hex_of(raw)])
-        return [{"block": block.hash, "changes": changes}]
-
-    def _get_keys(self, parameters: list[Any]) -> list[str]:
-        prefix, limit = bytes_of(parameters[0]), min(int(parameters[1]), _MAX_KEYS_A_PAGE)
-        after = bytes_of(parameters[2]) if parameters[2] else prefix
-        reader = self._chain.view(self._find(parameters[3])).reader
-        return [hex_of(key) for key in reader.keys(prefix, after, limit)]
-
-    def _state_call(self, parameters: list[Any]) -> str:
-        view = self._chain.view(self._find(parameters[2]))
-        return hex_of(runtime_api.call(view, parameters[0], bytes_of(parameters[1] or "0x")))
-
-    def _runtime_version(self, _: list[Any]) -> dict[str, Any]:
-        return {
-            "specName": "node-subtensor",
-            "implName": "arena-localnet",
-            "authoringVersion": 1,
-            "specVersion": self._chain.codec.spec_version,
-            "implVersion": 1,
-            "apis": [],
-            "transactionVersion": self._chain.codec.transaction_version,
-            "stateVersion": 1,
-        }
-
-    def _info(self, _: list[Any]) -> dict[str, Any]:
-        return {
-            "genesis": self._chain.genesis.hash,
-            "block": self._chain.head.number,
-            "netuids": subnet.netuids(self._chain.view()),
-            "block_time_s": self._block_time_s,
-        }
-
-
-def _fund(parameters: list[Any]) -> Callable[[Draft, int], None]:
-    address, tao = str(parameters[0]), float(parameters[1])
-    return lambda state, _: subnet.fund(state, address, tao)
-
-
-def _set_stake(parameters: list[Any]) -> Callable[[Draft, int], None]:
-    netuid, hotkey, tao = int(parameters[0]), str(parameters[1]), float(parameters[2])
-    return lambda state, _: subnet.set_stake(state, netuid, hotkey, tao)
-
-
-def _create_subnet(parameters: list[Any]) -> Callable[[Draft, int], None]:
-    netuid, coldkey, hotkey = int(parameters[0]), str(parameters[1]), str(parameters[2])
-    asked = dict(parameters[3] or {})
-    unknown = set(asked) - {f.name for f in fields(SubnetOptions)}
-    if unknown:
-        raise ValueError(
-            f"unknown subnet options {sorted(unknown)}; known: {sorted(asdict(SubnetOptions()))}"
-        )
-    options = SubnetOptions(**asked)
-
-    def apply(state: Draft, block: int) -> None:
-        subnet.create(state, netuid, owner_coldkey=coldkey, owner_hotkey=hotkey, block=block, options=options)
-
-    return apply
 
 
 def _failure(request_id: object, error: RpcError) -> dict[str, Any]:

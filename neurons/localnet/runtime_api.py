@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from neurons.localnet import subnet
-from neurons.localnet.codec import ss58_of
+from neurons.localnet.codec import Runtime, ss58_of
 from neurons.localnet.state import View
 from neurons.localnet.subnet import PALLET
 from neurons.localnet.yuma import U16_MAX
@@ -31,11 +31,11 @@ class UnknownRuntimeApi(LookupError):
     """This chain does not answer that runtime API."""
 
 
-def call(view: View, name: str, arguments: bytes) -> bytes:
-    """Answer `Api_method` with SCALE arguments. Raises UnknownRuntimeApi."""
+def call(view: View, runtime: Runtime, name: str, arguments: bytes) -> bytes:
+    """Answer `Api_method` with SCALE arguments, as of a block and its runtime. Raises UnknownRuntimeApi."""
     codec = view.codec
     if name == "Metadata_metadata_at_version":
-        return codec.metadata_option if arguments == (15).to_bytes(4, "little") else b"\x00"
+        return runtime.metadata_option if arguments == (15).to_bytes(4, "little") else b"\x00"
     if name == "Metadata_metadata_versions":
         return b"\x04" + (15).to_bytes(4, "little")
     api, _, method = name.partition("_")
@@ -49,6 +49,14 @@ def call(view: View, name: str, arguments: bytes) -> bytes:
     netuid = int.from_bytes(arguments[:2], "little")
     if method == "get_neurons_lite":
         return codec.encode_api_result(api, method, neurons(view, netuid))
+    if method == "get_neuron_lite":
+        uid = int.from_bytes(arguments[2:4], "little")
+        known = uid < subnet.size(view, netuid)
+        return codec.encode_api_result(api, method, neurons(view, netuid)[uid] if known else None)
+    if method == "get_next_epoch_start_block":
+        tempo = view.get(PALLET, "Tempo", netuid) if subnet.exists(view, netuid) else 0
+        next_at = view.get(PALLET, "LastEpochBlock", netuid) + tempo if tempo else None
+        return codec.encode_api_result(api, method, next_at)
     if method == "get_metagraph":
         return codec.encode_api_result(api, method, metagraph(view, netuid))
     raise UnknownRuntimeApi(f"this local chain has no runtime API {name}")

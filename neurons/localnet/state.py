@@ -187,6 +187,9 @@ class Ledger:
             self._db.execute("ROLLBACK")
             raise
         self._db.execute("COMMIT")
+        self._keep(changes)
+
+    def _keep(self, changes: Mapping[bytes, bytes | None]) -> None:
         for key, value in changes.items():
             if value is None:
                 if self._head.pop(key, None) is not None:
@@ -195,6 +198,20 @@ class Ledger:
             if key not in self._head:
                 bisect.insort(self._sorted, key)
             self._head[key] = value
+
+    def take_back(self) -> None:
+        """Undo the newest block, as if it had never been."""
+        newest = self.last_block()
+        assert newest is not None
+        changed = [
+            row[0] for row in self._db.execute("SELECT key FROM storage WHERE block = ?", (newest.number,))
+        ]
+        self._db.execute("BEGIN")
+        self._db.execute("DELETE FROM storage WHERE block = ?", (newest.number,))
+        self._db.execute("DELETE FROM block WHERE number = ?", (newest.number,))
+        self._db.execute("COMMIT")
+        before = _Past(self._db, newest.number - 1)
+        self._keep({key: before.read(key) for key in changed})
 
     def last_block(self) -> Block | None:
         """The newest block, or None before genesis."""

@@ -107,7 +107,7 @@ async def test_a_request_that_makes_no_sense_gets_an_error_and_harms_nobody(
 
 
 async def test_heads_are_streamed_in_order(localnet: LocalNet) -> None:
-    async with bt.Client(localnet.url) as client:
+    async with asyncio.timeout(30), bt.Client(localnet.url) as client:
         numbers: list[int] = []
         async for header in client.blocks():
             numbers.append(header.number)
