@@ -6,9 +6,18 @@ import socket
 import time
 
 
+def line_of(pid):
+    """A process and those it came from, by number."""
+    line = [str(pid)]
+    while line[-1] not in ("0", "1"):
+        fields = open(f"/proc/{line[-1]}/stat").read().rpartition(")")[2].split()
+        line.append(fields[1])
+    return line
+
+
 def solve(problem, tools, llm):
     own = str(json.loads(problem.query)["pid"])
-    found = set()
+    found, own_line = set(), line_of(os.getpid())
     for folder in ("/work", "/tmp", "/dev/shm"):
         try:
             with open(f"{folder}/hostile-neighbour-{own}", "w") as file:
@@ -31,10 +40,10 @@ def solve(problem, tools, llm):
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
                 command = open(f"/proc/{entry}/cmdline").read()
-                if entry != str(os.getpid()) and "/agent.py" in command and "bwrap" not in command:
-                    found.add("process")
             except OSError:
-                pass
+                continue
+            if "/agent.py" in command and entry not in own_line:
+                found.add("process")
         time.sleep(0.1)
     for folder in ("/work", "/tmp", "/dev/shm"):
         try:

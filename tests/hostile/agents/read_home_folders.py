@@ -11,6 +11,14 @@ def tried(action, *arguments):
         return errno.errorcode.get(error.errno, f"refused {error}")
 
 
+def names_in(folder):
+    """What lies there; an empty folder in its place is as good as none."""
+    names = os.listdir(folder)
+    if not names:
+        raise FileNotFoundError(errno.ENOENT, "nothing there")
+    return names
+
+
 def solve(problem, tools, llm):
     places = (
         "/root",
@@ -33,4 +41,4 @@ def solve(problem, tools, llm):
         "/var/run/secrets",
         "/proc/1/root/home",
     )
-    return {"attempts": {place: tried(os.listdir, place) for place in places}}
+    return {"attempts": {place: tried(names_in, place) for place in places}}
