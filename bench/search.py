@@ -192,15 +192,17 @@ def _bare(catalog: Catalog) -> Callable[[Query], list[str]]:
     def search(query: Query) -> list[str]:
         wanted = query.filters
         terms = [of.term_query(schema, "text", word, "freq") for word in words.analyze(query.q)]
-        clauses = [(must, of.boolean_query([(should, term) for term in terms]))]
-        for name, value in (("shop_id", wanted.shop_id), *(("service", s) for s in wanted.services)):
-            if value is not None:
-                clauses.append((must, of.const_score_query(of.term_query(schema, name, value, "basic"), 0.0)))
+        found = of.boolean_query([(should, term) for term in terms])
+        passing = [of.term_query(schema, "service", service, "basic") for service in wanted.services]
+        if wanted.shop_id is not None:
+            passing.append(of.term_query(schema, "shop_id", wanted.shop_id, "basic"))
         low, high = wanted.price_low, wanted.price_high
         if low is not None or high is not None:
-            within = of.range_query(schema, "price", tantivy.FieldType.Float, low, high)
-            clauses.append((must, of.const_score_query(within, 0.0)))
-        hits = searcher.search(of.boolean_query(clauses), WINDOW, count=False).hits
+            passing.append(of.range_query(schema, "price", tantivy.FieldType.Float, low, high))
+        if passing:
+            unscored = [(must, of.const_score_query(one, 0.0)) for one in passing]
+            found = of.boolean_query([(must, found), *unscored])
+        hits = searcher.search(found, WINDOW, count=False).hits
         page = []
         for _, address in hits[:PAGE_SIZE]:
             records.seek(offsets[address.doc])

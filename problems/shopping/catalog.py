@@ -204,20 +204,23 @@ class Catalog:
 
     def _query(self, words: list[str], filters: Filters) -> Any:
         must, should = tantivy.Occur.Must, tantivy.Occur.Should
-        terms = [(should, tantivy.Query.term_query(self._schema, "text", word, "freq")) for word in words]
-        clauses = [(must, tantivy.Query.boolean_query(terms))]
+        found = tantivy.Query.boolean_query(
+            [(should, tantivy.Query.term_query(self._schema, "text", word, "freq")) for word in words]
+        )
         wanted = [("service", service) for service in filters.services]
         if filters.shop_id is not None:
             wanted.append(("shop_id", filters.shop_id))
-        for name, value in wanted:
-            term = tantivy.Query.term_query(self._schema, name, value, "basic")
-            clauses.append((must, tantivy.Query.const_score_query(term, 0.0)))
+        passing = [tantivy.Query.term_query(self._schema, name, value, "basic") for name, value in wanted]
         if filters.price_low is not None or filters.price_high is not None:
-            within = tantivy.Query.range_query(
-                self._schema, "price", tantivy.FieldType.Float, filters.price_low, filters.price_high
+            passing.append(
+                tantivy.Query.range_query(
+                    self._schema, "price", tantivy.FieldType.Float, filters.price_low, filters.price_high
+                )
             )
-            clauses.append((must, tantivy.Query.const_score_query(within, 0.0)))
-        return tantivy.Query.boolean_query(clauses)
+        if not passing:
+            return found  # only so does the engine skip what cannot be among the best
+        clauses = [(must, tantivy.Query.const_score_query(query, 0.0)) for query in passing]
+        return tantivy.Query.boolean_query([(must, found), *clauses])
 
 
 def _mapped(path: Path) -> npt.NDArray[np.uint64]:
