@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import secrets
 import shutil
@@ -20,12 +21,20 @@ from arena.sandbox.probe import PROBE_SLOT
 from arena.sandbox.sandbox import BackendName, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import socket_folder, stage
 from arena.sandbox.staging import socket_root as runtime_folder
-from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsError
+from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsError, WebSettings
+from problems.shopping.answer import read_answer
+from problems.shopping.embedding import EmbeddingSimilarity
+from problems.shopping.options import ShoppingOptions
+from problems.shopping.serper import SerperSearch
+from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.world import World
-from problems.worlds import prepared
+from problems.worlds import SHOPPING, prepared
 from storage.database import Database
 from storage.tables import WorldPlan
 
+_log = logging.getLogger(__name__)
+
+NO_WEB = WebSettings()
 _SLOTS = PROBE_SLOT
 """Slots of one host; the one behind them is the probe's."""
 
@@ -160,11 +169,16 @@ def seeded(problems: ProblemSettings, folder: Path) -> ProblemSettings:
     return problems.model_copy(update={"seed": _kept_seed(folder.with_name(folder.name + ".seed"))})
 
 
-def prepared_world(problems: ProblemSettings, folder: Path, *, public: int) -> World:
-    """The world in `folder`, made when it is not there. Raises WorldError, ImportFailed, SynthesisError."""
+def prepared_world(
+    problems: ProblemSettings, folder: Path, *, public: int, web: WebSettings = NO_WEB
+) -> World:
+    """The world in `folder`, made when it is not there. Raises WorldError, ImportFailed, SynthesisError,
+    SnippetFileError, EmbedderMissing.
+    """
     seed = seeded(problems, folder).seed
     assert seed is not None
-    return prepared(
+    similarity = title_similarity(problems, folder.parent)
+    world = prepared(
         problems.environment,
         folder,
         seed=seed,
@@ -172,28 +186,70 @@ def prepared_world(problems: ProblemSettings, folder: Path, *, public: int) -> W
         pool=problems.pool,
         products=problems.products,
         path=problems.path,
+        snippets=web.snippets if web.provider == "snippets" else None,
+        web=web_service(web),
+        similarity=similarity,
+        options=shopping_options(problems),
     )
+    if isinstance(similarity, EmbeddingSimilarity) and problems.environment == SHOPPING:
+        _embed_ahead(similarity, world)
+    return world
 
 
-async def publish_plan(database: Database, problems: ProblemSettings, *, public: int) -> None:
+def web_service(web: WebSettings) -> SerperSearch | None:
+    """The service that web_search asks; None when there is none, or a store of snippets stands for it."""
+    if web.provider != "serper" or web.api_key is None:
+        return None
+    return SerperSearch(web.api_key, web.base_url, timeout_s=web.timeout_s)
+
+
+def title_similarity(problems: ProblemSettings, data_dir: Path) -> TitleSimilarity:
+    """How titles are compared; vectors of an embedding model are kept in `data_dir`."""
+    if problems.similarity == "lexical":
+        return LexicalSimilarity()
+    return EmbeddingSimilarity(data_dir / "embeddings", problems.embedding_model, problems.embedding_revision)
+
+
+def shopping_options(problems: ProblemSettings) -> ShoppingOptions:
+    """The choices of a shopping world that brings none of its own."""
+    return ShoppingOptions(exhaustive_sort=problems.exhaustive_sort, parity=problems.parity)
+
+
+def _embed_ahead(similarity: EmbeddingSimilarity, world: World) -> None:
+    """Load the model and embed the targets' titles now: an episode's score may not wait for that."""
+    answers = [read_answer(p) for suite in (world.public, world.pool) for p in suite.problems]
+    titles = {title for answer in answers for target in answer.reward for title in target.title}
+    similarity.load()
+    similarity.vectors(sorted(titles), told=lambda done, of: _log.info("embedded %d of %d titles", done, of))
+
+
+async def publish_plan(
+    database: Database, problems: ProblemSettings, *, public: int, web: WebSettings = NO_WEB
+) -> None:
     """Tell the workers of this database how to make the world that the validator plays."""
-    plan = problems.model_dump(mode="json") | {"public": public}
+    plan = problems.model_dump(mode="json") | {"public": public, "web": web.provider}
     async with database.session() as session:
         await session.merge(WorldPlan(id=1, plan=plan))
 
 
-async def published_plan(database: Database, own: ProblemSettings) -> tuple[ProblemSettings, int] | None:
+async def published_plan(
+    database: Database, own: ProblemSettings, web: WebSettings = NO_WEB
+) -> tuple[ProblemSettings, int] | None:
     """The validator's plan and the size of its public suite; None when no validator has been here.
 
-    Only where the ShoppingBench files lie is each host's own. Raises SettingsError when they are needed and
-    `own` does not say.
+    Only where the ShoppingBench files lie, and how the web is searched, is each host's own. Raises
+    SettingsError when it is needed and `own` or `web` does not say.
     """
     async with database.session() as session:
         found = await session.get(WorldPlan, 1)
     if found is None:
         return None
     plan = dict(found.plan)
-    public = int(plan.pop("public"))
+    public, searched = int(plan.pop("public")), plan.pop("web", NO_WEB.provider)
+    if searched != web.provider:
+        raise SettingsError(
+            f'this validator plays with web.provider = "{searched}": set [web] here as it is there'
+        )
     problems = ProblemSettings.model_validate(plan | {"path": own.path})
     if plan["path"] is not None and own.path is None:
         raise SettingsError(

@@ -22,6 +22,7 @@ from pydantic import (
     JsonValue,
     SecretStr,
     ValidationError,
+    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -35,6 +36,8 @@ from arena.rules import Rules
 from arena.sandbox.sandbox import BackendName
 from neurons import bittensor_environment
 from neurons.bittensor_environment import ContradictingVariables
+from problems.shopping.embedding import MODEL, REVISION
+from problems.shopping.serper import SERPER
 
 SETTINGS_FILE = "arena.toml"
 PREFIX = "ARENA_"
@@ -162,6 +165,38 @@ class ProblemSettings(_Section):
     products: int = Field(default=30_000, ge=200)
     pool: int | None = None
     """Problems to draw hidden sets from; None: as many as there are."""
+    similarity: Literal["lexical", "embedding"] = "lexical"
+    """How titles are compared. Part of every outcome: what was scored in two ways is never compared."""
+    embedding_model: str = MODEL
+    """Of `embedding`: a name on the Hugging Face hub, or a folder. Needs the extra `embed`."""
+    embedding_revision: str = REVISION
+    """The commit of that model; of a folder its files' hash is used."""
+    exhaustive_sort: bool = False
+    """Sort all matches of a search, and not only the 50 best; a suite folder says so itself."""
+    parity: Literal["shoppingbench"] | None = None
+    """Score by ShoppingBench's own rules where they differ; a suite folder says so itself."""
+
+
+class WebSettings(_Section):
+    """Where the tool web_search looks. Without a provider, problems that need it are not played."""
+
+    provider: Literal["none", "serper", "snippets"] = "none"
+    base_url: str = SERPER
+    """Of `serper`: that service, or one that answers as it does."""
+    api_key: SecretStr | None = None
+    """Of `serper`."""
+    snippets: HomePath | None = None
+    """Of `snippets`: JSON Lines of {"url", "title", "content"}."""
+    timeout_s: float = Field(default=6.0, gt=0, le=9)
+    """For one of three attempts; a tool has 30 seconds in all."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> WebSettings:
+        if self.provider == "serper" and self.api_key is None:
+            raise ValueError("the provider serper needs web.api_key")
+        if self.provider == "snippets" and self.snippets is None:
+            raise ValueError("the provider snippets needs web.snippets, a file")
+        return self
 
 
 class JudgeModelSettings(_Section):
@@ -224,6 +259,7 @@ class Settings(BaseSettings):
     api: ApiSettings = ApiSettings()
     logging: LoggingSettings = LoggingSettings()
     problems: ProblemSettings = ProblemSettings()
+    web: WebSettings = WebSettings()
     judge: JudgeSettings = JudgeSettings()
     rules: Rules = Rules()
 

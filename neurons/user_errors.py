@@ -32,7 +32,9 @@ from neurons.wallets import NotADemoChain, WalletMissing
 from neurons.watching import DatabaseLost
 from problems.golden import GoldenFileError
 from problems.importers import ImportFailed
+from problems.report import MixedScorers
 from problems.shopping.catalog import CatalogError
+from problems.shopping.embedding import EmbedderMissing
 from problems.shopping.facts import KnowledgeError
 from problems.shopping.synthesis import SynthesisError
 from problems.shopping.verbaliser import VerbaliserError
@@ -50,12 +52,14 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     DatabaseLost,
     DemoMismatch,
     DemoRunning,
+    EmbedderMissing,
     GoldenFileError,
     ImportFailed,
     KeyfileError,
     KnowledgeError,
     LocalNetFailed,
     MetadataUnavailable,
+    MixedScorers,
     NotADemoChain,
     NotPlayableHere,
     NotSettled,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from sqlalchemy import select
 
@@ -15,12 +14,21 @@ from distill.filters import FilterConfig, accepts
 from judge.evidence import evidence
 from judge.grounded import GroundedJudge
 from judge.grounded import judge as judged_by_code
-from neurons.host import prepared_world, published_plan
+from neurons.host import (
+    prepared_world,
+    published_plan,
+    shopping_options,
+    title_similarity,
+    web_service,
+)
 from neurons.settings import Settings
 from neurons.weights import explains
 from problems.environment import Environment
 from problems.ledger.ledger import NAME as LEDGER
+from problems.shopping.options import ShoppingOptions
 from problems.shopping.shopping_environment import ShoppingEnvironment
+from problems.shopping.web import SnippetStore
+from problems.shopping.world import CATALOG, SNIPPETS
 from storage.database import Database
 from storage.events import Event
 from storage.tables import Race, Suite, WeightSetting
@@ -33,7 +41,7 @@ async def means_of(database: Database, settings: Settings) -> Means:
     filters = FilterConfig()
     return Means(
         accepts_into_corpus=lambda trace: accepts(trace, filters),
-        environments=await _environments(database, settings.data_dir / "world" / "catalog"),
+        environments=await _environments(database, settings),
         regrade=_regrade,
     )
 
@@ -70,18 +78,17 @@ async def environment_of(database: Database, settings: Settings, suite_id: str) 
     It may be about another catalog than then; that is logged, and what it changes is for the caller to find.
     Raises NotPlayableHere.
     """
-    catalog = settings.data_dir / "world" / "catalog"
-    found = (await _environments(database, catalog)).get(suite_id)
+    found = (await _environments(database, settings)).get(suite_id)
     if found is not None:
         return found
     async with database.session() as session:
         suite = await session.get_one(Suite, suite_id)
     if suite.environment == LEDGER:
-        planned = await published_plan(database, settings.problems)
+        planned = await published_plan(database, settings.problems, settings.web)
         problems, public = planned or (settings.problems, settings.rules.public_size)
         world = await asyncio.to_thread(prepared_world, problems, settings.data_dir / "world", public=public)
         return world.environment
-    environment = await asyncio.to_thread(_opened, catalog)
+    environment = await asyncio.to_thread(_opened, settings)
     if environment is None or environment.name != suite.environment:
         raise NotPlayableHere(
             f"the {suite.environment} world of this episode is not in {settings.data_dir / 'world'}: give "
@@ -91,24 +98,36 @@ async def environment_of(database: Database, settings: Settings, suite_id: str) 
     return environment
 
 
-async def _environments(database: Database, catalog: Path) -> Mapping[str, Environment]:
-    """The shopping environment for every stored suite that is about the catalog of this machine."""
-    environment = await asyncio.to_thread(_opened, catalog)
-    if environment is None:
+async def _environments(database: Database, settings: Settings) -> Mapping[str, Environment]:
+    """The shopping environment for every stored suite that is about the catalog of this machine, played by
+    the suite's options; none for suites that were scored in a way that is not set here.
+    """
+    opened = await asyncio.to_thread(_opened, settings)
+    if opened is None:
         return {}
+    found: dict[str, Environment] = {}
     async with database.session() as session:
-        suites = await session.scalars(
-            select(Suite.id).where(
-                Suite.environment == environment.name,
-                Suite.catalog_id == environment.catalog.catalog_id,
-                Suite.scorer == environment.scorer,
-            )
+        suites = select(Suite).where(
+            Suite.environment == opened.name, Suite.catalog_id == opened.catalog.catalog_id
         )
-        return dict.fromkeys(suites, environment)
+        for suite in await session.scalars(suites):
+            options = ShoppingOptions.model_validate(suite.options)
+            played = ShoppingEnvironment(opened.catalog, opened.similarity, options=options, web=opened.web)
+            if played.scorer == suite.scorer:
+                found[suite.id] = played
+    return found
 
 
-def _opened(catalog: Path) -> ShoppingEnvironment | None:
-    return ShoppingEnvironment.open(catalog) if catalog.is_dir() else None
+def _opened(settings: Settings) -> ShoppingEnvironment | None:
+    world = settings.data_dir / "world"
+    if not (world / CATALOG).is_dir():
+        return None
+    snippets = world / SNIPPETS
+    web = web_service(settings.web) or (SnippetStore.open(snippets) if snippets.is_file() else None)
+    similarity = title_similarity(settings.problems, settings.data_dir)
+    return ShoppingEnvironment.open(
+        world / CATALOG, similarity, options=shopping_options(settings.problems), web=web
+    )
 
 
 def _regrade(judge: str | None, rubric: str | None) -> Regrade | None:

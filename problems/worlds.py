@@ -8,7 +8,9 @@ from problems.ledger.ledger import CATEGORIES, GENERATOR, LedgerError, ask, gene
 from problems.ledger.ledger import NAME as LEDGER
 from problems.ledger.ledger_environment import SCORER, LedgerEnvironment
 from problems.problem import AnsweredProblem, ProblemSuite, content_id
+from problems.shopping.options import ShoppingOptions
 from problems.shopping.shopping_environment import NAME as SHOPPING
+from problems.shopping.similarity import TitleSimilarity
 from problems.shopping.web import WebSearch
 from problems.shopping.world import (
     World,
@@ -37,11 +39,14 @@ def prepared(
     path: Path | None = None,
     snippets: Path | None = None,
     web: WebSearch | None = None,
+    similarity: TitleSimilarity | None = None,
+    options: ShoppingOptions | None = None,
 ) -> World:
     """The world of an environment. Shopping is kept in `folder`; a ledger is made from its seed each time.
 
     `products` is the size of a generated catalog. `path` is a folder of ShoppingBench's files, an ORO suite,
-    or a suite folder with its catalog; web problems in it are searched in `snippets` or by `web`. Raises
+    or a suite folder with its catalog; web problems in it are searched in `snippets` or by `web`.
+    `similarity` and `options` say how shopping is scored; a suite folder brings its own options. Raises
     WorldError for an unknown environment or too few problems, and what the environment's own preparation
     raises.
     """
@@ -50,10 +55,30 @@ def prepared(
     if environment != SHOPPING:
         raise WorldError(f"there is no environment {environment!a}; there are {', '.join(ENVIRONMENTS)}")
     if path is not None and is_suite(path):
-        return prepare_suite(folder, path, seed=seed, public=public, pool=pool, web=web)
+        return prepare_suite(
+            folder, path, seed=seed, public=public, pool=pool, web=web, similarity=similarity
+        )
     if path is not None:
-        return prepare_released(folder, path, seed=seed, public=public, pool=pool, snippets=snippets, web=web)
-    return prepare_generated(folder, seed=seed, products=products, public=public, pool=pool)
+        return prepare_released(
+            folder,
+            path,
+            seed=seed,
+            public=public,
+            pool=pool,
+            snippets=snippets,
+            web=web,
+            similarity=similarity,
+            options=options,
+        )
+    return prepare_generated(
+        folder,
+        seed=seed,
+        products=products,
+        public=public,
+        pool=pool,
+        similarity=similarity,
+        options=options,
+    )
 
 
 def _ledger(*, seed: int, public: int, pool: int) -> World:

@@ -198,7 +198,7 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
         world = await _world(chosen, problems, chosen.rules.public_size)
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
         await database.migrate()
-        await publish_plan(database, problems, public=chosen.rules.public_size)
+        await publish_plan(database, problems, public=chosen.rules.public_size, web=chosen.web)
         public = await store_suite(database, world.public, "public")
         pool = await store_suite(database, world.pool, "pool")
         validator = Validator(
@@ -230,7 +230,7 @@ async def _work(chosen: Settings) -> None:
         )
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
         await database.migrate()
-        planned = await published_plan(database, chosen.problems)
+        planned = await published_plan(database, chosen.problems, chosen.web)
         world = await _world(chosen, *(planned or (chosen.problems, chosen.rules.public_size)))
         environments = dict.fromkeys((world.public.suite_id, world.pool.suite_id), world.environment)
         await _require_suites(database, environments)
@@ -255,7 +255,8 @@ async def _work(chosen: Settings) -> None:
 
 
 async def _world(chosen: Settings, problems: ProblemSettings, public: int) -> World:
-    return await asyncio.to_thread(prepared_world, problems, chosen.data_dir / "world", public=public)
+    folder = chosen.data_dir / "world"
+    return await asyncio.to_thread(prepared_world, problems, folder, public=public, web=chosen.web)
 
 
 async def _require_suites(database: Database, suites: Iterable[str]) -> None:

@@ -89,15 +89,25 @@ class EmbeddingSimilarity:
                 told(done, len(missing))
         return [found[key] for key in keys]
 
+    def load(self) -> None:
+        """Load the model now, which takes seconds to minutes, and not with the first title. Raises
+        EmbedderMissing.
+        """
+        with self._loading:
+            self._loaded()
+
     def close(self) -> None:
         """Close the file of vectors."""
         self._vectors.close()
 
+    def _loaded(self) -> Any:
+        if self._encoder is None:
+            self._encoder = _load(self._model_name, self._revision, self._device)
+        return self._encoder
+
     def _embed(self, titles: list[str]) -> list[Vector]:
         with self._loading:  # a model takes one batch at a time
-            if self._encoder is None:
-                self._encoder = _load(self._model_name, self._revision, self._device)
-            made = self._encoder.encode(
+            made = self._loaded().encode(
                 titles, batch_size=self._batch, normalize_embeddings=True, show_progress_bar=False
             )
         return [np.asarray(vector, dtype=np.float32) for vector in made]

@@ -25,9 +25,9 @@ from problems.shopping.generator import GENERATOR, generate
 from problems.shopping.options import ShoppingOptions
 from problems.shopping.product import Product
 from problems.shopping.rebuild import REBUILD, rebuild
-from problems.shopping.scoring import intended_attempt, score
+from problems.shopping.scoring import intended_attempt, score, scorer_name
 from problems.shopping.shopping_environment import NAME, VERSION, ShoppingEnvironment
-from problems.shopping.similarity import LexicalSimilarity
+from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.synthesis import SYNTHESIS, synthesise
 from problems.shopping.web import SnippetStore, WebSearch
 from problems.suite_files import read_suite, write_json, write_suite
@@ -61,11 +61,19 @@ class World:
 
 
 def prepare_generated(
-    directory: Path, *, seed: int, products: int = 3_000, public: int = 30, pool: int | None = 90
+    directory: Path,
+    *,
+    seed: int,
+    products: int = 3_000,
+    public: int = 30,
+    pool: int | None = 90,
+    similarity: TitleSimilarity | None = None,
+    options: ShoppingOptions | None = None,
 ) -> World:
     """A world of generated products and certified problems.
 
     `public` and `pool` are numbers of problems; without `pool`, about one problem for ten products is made.
+    `similarity` and `options` say how it is scored (see `ShoppingEnvironment`).
     Raises WorldError when another world lies in `directory`, SynthesisError when the catalog is too small.
     """
     plan = {
@@ -84,7 +92,7 @@ def prepare_generated(
         made = synthesise(catalog, dict.fromkeys(_CATEGORIES, each), seed=seed)
         return _Made(catalog, [certified.problem for certified in made])
 
-    return _prepare(directory, plan, make, seed, public, pool)
+    return _prepare(directory, plan, make, seed, public, pool, similarity=similarity, options=options)
 
 
 def prepare_released(
@@ -96,6 +104,8 @@ def prepare_released(
     pool: int | None = None,
     snippets: Path | None = None,
     web: WebSearch | None = None,
+    similarity: TitleSimilarity | None = None,
+    options: ShoppingOptions | None = None,
 ) -> World:
     """Released tasks (ShoppingBench's or an ORO suite), over a small catalog rebuilt around their products.
 
@@ -119,7 +129,18 @@ def prepare_released(
         catalog = Catalog.build(catalog_directory, playable.products)
         return _Made(catalog, playable.problems, playable.refused, tasks.loaded)
 
-    return _prepare(directory, plan, make, seed, public, pool, snippets=snippets, web=web)
+    return _prepare(
+        directory,
+        plan,
+        make,
+        seed,
+        public,
+        pool,
+        snippets=snippets,
+        web=web,
+        similarity=similarity,
+        options=options,
+    )
 
 
 def prepare_suite(
@@ -130,6 +151,7 @@ def prepare_suite(
     public: int = 30,
     pool: int | None = None,
     web: WebSearch | None = None,
+    similarity: TitleSimilarity | None = None,
 ) -> World:
     """The problems of a suite folder over the catalog in it, split into a public part and a pool.
 
@@ -163,7 +185,18 @@ def prepare_suite(
         return _Made(catalog, playable, refused, {path.name: len(whole.problems)})
 
     options = ShoppingOptions.model_validate(whole.options)
-    return _prepare(directory, plan, make, seed, public, pool, snippets=snippets, web=web, options=options)
+    return _prepare(
+        directory,
+        plan,
+        make,
+        seed,
+        public,
+        pool,
+        snippets=snippets,
+        web=web,
+        similarity=similarity,
+        options=options,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +234,7 @@ def _web_plan(snippets: Path | None, web: WebSearch | None) -> str | None:
     """What of the web source a world depends on: the snippets' hash, or that there is a service."""
     if snippets is not None:
         return hashlib.sha256(snippets.read_bytes()).hexdigest()
-    return None if web is None else web.name
+    return None if web is None else "a service"
 
 
 def split(
@@ -257,16 +290,26 @@ def _prepare(
     *,
     snippets: Path | None = None,
     web: WebSearch | None = None,
+    similarity: TitleSimilarity | None = None,
     options: ShoppingOptions | None = None,
 ) -> World:
-    """Open the world that was made by `plan`, or make it. Its manifest is written last."""
+    """Open the world that was made by `plan`, or make it. Its manifest is written last.
+
+    How it is scored is part of the plan: scored in another way, it is another world.
+    """
     manifest_path = directory / "world.json"
     catalog_path = directory / CATALOG
     options = options or ShoppingOptions()
+    similarity = similarity or LexicalSimilarity()
+    plan = {
+        **plan,
+        "scorer": scorer_name(similarity, options),
+        "options": options.model_dump(mode="json"),
+    }
     if not manifest_path.exists():
         directory.mkdir(parents=True, exist_ok=True)
         made = make(catalog_path)
-        environment = ShoppingEnvironment(made.catalog, options=options)
+        environment = ShoppingEnvironment(made.catalog, similarity, options=options)
         if snippets is not None:
             shutil.copyfile(snippets, directory / SNIPPETS)
         parts = split(made.problems, seed=seed, public=public, pool=pool)
@@ -300,7 +343,7 @@ def _prepare(
     public_suite, pool_suite = (read_suite(directory / role) for role in _ROLES)
     kept = directory / SNIPPETS
     source = web or (SnippetStore.open(kept) if kept.is_file() else None)
-    environment = ShoppingEnvironment.open(catalog_path, options=options, web=source)
+    environment = ShoppingEnvironment.open(catalog_path, similarity, options=options, web=source)
     return World(
         environment=environment,
         public=public_suite,

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -21,7 +22,8 @@ from neurons.host import (
     seeded,
     socket_root,
 )
-from neurons.settings import ModelSettings, ProblemSettings, SettingsError
+from neurons.settings import ModelSettings, ProblemSettings, SettingsError, WebSettings
+from problems.shopping.embedding import EmbedderMissing
 from problems.shopping.world import WorldError
 from storage.database import Database
 
@@ -152,3 +154,60 @@ async def test_a_worker_is_asked_where_shoppingbench_lies_on_its_host(
     assert planned is not None
     assert planned[0].path == tmp_path / "ours"
     assert planned[0].seed == 1
+
+
+def test_web_tasks_are_played_with_a_store_of_snippets_and_in_no_other_world(tmp_path: Path) -> None:
+    record = {"product_id": "9", "title": "Violin bow", "price": 20, "shop_id": "s"}
+    tasks = {
+        "synthesize_web_simpleqa_test.jsonl": [
+            {"query": "A bow for what Aitken played", "Knowledge_Attribute": "Violin", "reward": record}
+        ],
+        "synthesize_product_test.jsonl": [
+            {"query": f"I need a {thing}", "reward": {"product_id": str(n), "title": [thing]}}
+            for n, thing in enumerate(("red woollen hat", "desk lamp", "oak table", "frying pan"))
+        ],
+    }
+    for name, lines in tasks.items():
+        (tmp_path / name).write_text("\n".join(map(json.dumps, lines)))
+    snippets = tmp_path / "snippets.jsonl"
+    snippets.write_text('{"url": "u", "title": "Aitken", "content": "He played the violin."}\n')
+    plan = ProblemSettings(seed=1, path=tmp_path)
+    stored = WebSettings(provider="snippets", snippets=snippets)
+    world = prepared_world(plan, tmp_path / "w" / "world", public=2, web=stored)
+    every = (*world.public.problems, *world.pool.problems)
+    (web,) = [p for p in every if p.problem.category == "web"]
+    assert [tool.name for tool in world.environment.tools(web.problem)][-1] == "web_search"
+    assert world.environment.call("web_search", {"q": "what did Aitken play"}).content[0]["url"] == "u"
+    with pytest.raises(WorldError, match="another plan"):
+        prepared_world(plan, tmp_path / "w" / "world", public=2)
+    without = prepared_world(plan, tmp_path / "x" / "world", public=1)
+    assert [name for name, _ in without.refused] == ["web:1"]
+
+
+async def test_a_worker_must_search_the_web_as_the_validator_does(database: Database, tmp_path: Path) -> None:
+    stored = WebSettings(provider="snippets", snippets=tmp_path / "s.jsonl")
+    plan = ProblemSettings(seed=1)
+    await publish_plan(database, plan, public=3, web=stored)
+    assert await published_plan(database, plan, stored) == (plan, 3)
+    with pytest.raises(SettingsError, match=r'web\.provider = "snippets"'):
+        await published_plan(database, plan)
+
+
+def test_a_world_that_is_scored_in_another_way_is_another_world(tmp_path: Path) -> None:
+    plan = ProblemSettings(seed=7, products=300, pool=3)
+    world = prepared_world(plan, tmp_path / "world", public=3)
+    parity = plan.model_copy(update={"parity": "shoppingbench"})
+    with pytest.raises(WorldError, match="another plan"):
+        prepared_world(parity, tmp_path / "world", public=3)
+    other = prepared_world(parity, tmp_path / "parity" / "world", public=3)
+    assert other.public.scorer != world.public.scorer
+    assert other.public.suite_id != world.public.suite_id
+
+
+def test_without_the_embedding_model_a_world_is_refused_before_anything_is_played(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    plan = ProblemSettings(
+        seed=7, products=300, pool=3, similarity="embedding", embedding_model=str(tmp_path / "model")
+    )
+    with pytest.raises(EmbedderMissing):
+        prepared_world(plan, tmp_path / "world", public=3)

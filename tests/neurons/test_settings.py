@@ -28,6 +28,9 @@ SAMPLES = {
     "problems.path": "/tasks",
     "problems.seed": "5",
     "problems.pool": "9",
+    "problems.parity": "shoppingbench",
+    "web.api_key": "k",
+    "web.snippets": "snippets.jsonl",
     "database_url": "postgresql://u@h/d",
     "rules.quota": '{"shop": 60}',
 }
@@ -313,3 +316,14 @@ def test_variables_of_the_sdk_that_cannot_be_understood_are_named(
         monkeypatch.setenv(name, said)
     with pytest.raises(SettingsError, match=words):
         load()
+
+
+@pytest.mark.parametrize("provider", ["serper", "snippets"])
+def test_a_web_provider_needs_what_it_searches_with(provider: str) -> None:
+    with pytest.raises(SettingsError, match=f"the provider {provider} needs web"):
+        load({"web": {"provider": provider}})
+
+
+def test_the_key_of_the_web_search_is_not_shown() -> None:
+    chosen = load({"web": {"provider": "serper", "api_key": "a-web-key"}})
+    assert "a-web-key" not in repr(chosen) + str(chosen.model_dump(mode="json"))
