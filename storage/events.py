@@ -138,10 +138,11 @@ def blobs(events: Iterable[Event]) -> dict[str, Any]:
     return {e.body["digest"]: e.body["value"] for e in events if e.kind == "blob"}
 
 
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
 def _canonical(value: object) -> bytes:
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-    ).encode()
+    return _ENCODER.encode(value).encode()
 
 
 def _hash(previous: str, seq: int, at_ms: int, kind: str, body: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ question of our own, and one that answers it is well.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import ssl
@@ -151,18 +152,19 @@ class Upstream:
         self._miners_key = miners_key
         self._streams = True
         self._max_response_bytes = max_response_bytes
-        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._url = httpx.URL(base_url.rstrip("/") + "/chat/completions")
         self._api_key = api_key
-        headers = {"authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
+        authorization = {"authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
+        self._headers = {"content-type": "application/json", "accept": "*/*", **authorization}
+        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
+        self._extensions = {"timeout": timeout.as_dict()}
         self._client = httpx.AsyncClient(
-            headers=headers,
             verify=verify,
-            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0)),
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
         )
 
     def __repr__(self) -> str:
-        return f"Upstream({self._url!r}, models={self.models!r})"
+        return f"Upstream({str(self._url)!r}, models={self.models!r})"
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -270,7 +272,7 @@ class Upstream:
             raise ProviderFault(f"malformed answer: {error}", 200) from None
 
     async def _exchange(self, payload: dict[str, Any], asking: Asking | None) -> Reply:
-        async with self._client.stream("POST", self._url, json=payload) as response:
+        async with contextlib.aclosing(await self._send(payload)) as response:
             if response.status_code == 200 and asking is not None and _is_event_stream(response):
                 assembly = Assembly(_listener(asking), self._max_response_bytes)
                 async for piece in self._pieces(response):
@@ -284,6 +286,14 @@ class Upstream:
             wait_s = _retry_after_s(response)
             raise ProviderFault(f"status {status}: {self._said(body)}", status, retry_after_s=wait_s)
         return parse_reply(strict_json.loads(body, max_bytes=self._max_response_bytes))
+
+    async def _send(self, payload: dict[str, Any]) -> httpx.Response:
+        # By hand: joining and checking the same address and headers anew takes as long as the exchange.
+        content = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
+        request = httpx.Request(
+            "POST", self._url, headers=self._headers, content=content, extensions=self._extensions
+        )
+        return await self._client.send(request, stream=True)
 
     async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
         size = 0
