@@ -33,7 +33,7 @@ from tests.hostile.bait import laid
 from tests.hostile.seen import Expectation, NotShown, Seen, standing
 
 State = Literal["held", "breached", "error", "not run"]
-AT_ONCE = 4
+AT_ONCE = 6
 FIRST_SLOT = 300
 """Each slot is a uid on this host; these are far from those that a validator here would use."""
 MODELS = ("puppet-1", "puppet-2")
