@@ -1,8 +1,8 @@
-"""The child process that reads a miner's file: what is prohibited in it, and its fingerprints.
+"""The program that reads a miner's file in the sandbox: what is prohibited in it, and its fingerprints.
 
-It limits its own memory and CPU time first, reads the source from standard input, and writes what it found as
-JSON. Its one argument is a JSON object: memory_bytes, cpu_s, k, window, literals. It runs without
-site-packages, so that what it imports can only be the standard library's and ours.
+It limits its own memory and CPU time first, reads the file that its first argument names, and writes what it
+found as JSON. Its second argument is a JSON object: memory_bytes, cpu_s, k, window, literals. It is staged
+with the few modules of ours that it imports, and without packages, so that there is little in its reach.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,13 +28,14 @@ _RECURSION = 3_000
 
 def main() -> None:
     """Read, inspect, answer."""
-    settings = json.loads(sys.argv[1])
+    settings = json.loads(sys.argv[2])
     cpu_s, memory_bytes = settings["cpu_s"], settings["memory_bytes"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))  # the first is SIGXCPU: our parent can tell
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     sys.setrecursionlimit(_RECURSION)
-    source = sys.stdin.buffer.read().decode()
+    warnings.simplefilter("ignore")  # of the parser, about the source
+    source = Path(sys.argv[1]).read_bytes().decode()
     found = inspect(source, LiteralLimits(**settings["literals"]))
     taken: frozenset[int] = frozenset()
     if not found:  # what is refused is not compared

@@ -9,7 +9,6 @@ taken and the other is refused from then on: it enters no further race, and stay
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,9 +30,9 @@ from arena.screening import (
     CoolingDown,
     Duplicate,
     Refused,
+    Screener,
     ScreeningUnavailable,
     TooSimilar,
-    screen,
 )
 from arena.similarity import Copy, Like, copied
 from storage.database import Database
@@ -59,13 +58,12 @@ class Submissions:
     """Accepts source files. `clock` gives the time as an aware UTC datetime."""
 
     def __init__(
-        self, database: Database, rules: Rules, clock: Callable[[], datetime], *, screenings: int = 2
+        self, database: Database, rules: Rules, clock: Callable[[], datetime], screener: Screener
     ) -> None:
-        """`screenings`: how many sources are parsed at once; the others wait."""
         self._database = database
         self._rules = rules
         self._clock = clock
-        self._screenings = asyncio.Semaphore(screenings)
+        self._screener = screener
 
     async def accept(
         self, *, source: bytes, hotkey: str, name: str, committed: tuple[int, str] | None = None
@@ -95,8 +93,7 @@ class Submissions:
             claim = Claim(digest, await self._proven_block(session, hotkey, digest, committed))
             await self._later_twins(session, hotkey, claim)
         await self._index_others()
-        async with self._screenings:
-            own = baselines.own(await screen(source, self._rules), self._rules.similarity)
+        own = baselines.own(await self._screener.screen(source), self._rules.similarity)
         async with self._database.session() as session:
             await session.execute(select(func.pg_advisory_xact_lock(_LOCK)))
             known = await self._known(session, hotkey, digest)
@@ -244,8 +241,7 @@ class Submissions:
             if not waiting:
                 return
             try:
-                async with self._screenings:
-                    own = baselines.own(await screen(waiting[0].source, self._rules), rules)
+                own = baselines.own(await self._screener.screen(waiting[0].source), rules)
             except Refused:
                 own = frozenset()  # it was taken by other rules, and stays taken
             async with self._database.session() as session:

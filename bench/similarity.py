@@ -22,9 +22,10 @@ from sqlalchemy import insert
 from arena import baselines, calibration, fingerprint_index
 from arena.calibration.copies import disguised
 from arena.rules import Rules
-from arena.screening import screen
+from arena.screening import Screener
 from arena.similarity import copied, likes
 from bench.figures import Figure, main
+from neurons.host import ready_sandbox
 from storage.database import Database
 from storage.tables import Fingerprint, Submission
 
@@ -46,13 +47,14 @@ async def _measure(rounds: int, scratch: Path) -> list[Figure]:
     rules, random = _RULES.similarity, Random(1)
     text = (resources.files(calibration) / "agents" / "planning.py").read_text(encoding="utf-8")
     source = disguised(text, random).encode()
+    screener = Screener(await ready_sandbox(unsafe=False), _RULES)
     screening: list[float] = []
     for _ in range(rounds):
         began = time.perf_counter()
-        own = baselines.own(await screen(source, _RULES), rules)
+        own = baselines.own(await screener.screen(source), rules)
         screening.append(time.perf_counter() - began)
-    original = baselines.own(await screen(text.encode(), _RULES), rules)
-    figures = [Figure("screening of a source in its child (p50)", 1e3 * statistics.median(screening), "ms")]
+    original = baselines.own(await screener.screen(text.encode()), rules)
+    figures = [Figure("screening of a source in the sandbox (p50)", 1e3 * statistics.median(screening), "ms")]
     async with Database.open(None, scratch) as database:
         await database.migrate()
         known: dict[UUID, frozenset[int]] = {}

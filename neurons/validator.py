@@ -21,11 +21,14 @@ from fastapi import FastAPI
 from sqlalchemy.exc import SQLAlchemyError
 
 from arena.api.app import create_app
+from arena.paying import OwnKeys
 from arena.player import SandboxedPlayer
 from arena.races import OVER, RaceEngine
 from arena.recorder.upstream import Upstream
 from arena.rules import Rules
 from arena.sandbox.sandbox import Sandbox
+from arena.screening import Screener
+from arena.sealing import Announcement
 from arena.worker import Worker
 from distill.filters import FilterConfig, accepts
 from judge.grounded import GroundedJudge
@@ -66,6 +69,9 @@ class Parts:
     slots: int
     first_slot: int = 0
     judge: Judge = field(default_factory=GroundedJudge)
+    own_keys: OwnKeys | None = None
+    sealing: Announcement | None = None
+    """What opens the model keys of miners that pay themselves, and what they seal them to."""
     operators: tuple[str, ...] = ()
     """Hotkeys that may pause, void and re-judge races."""
     stalled_after_s: float = STALLED_AFTER_S
@@ -123,8 +129,10 @@ class Validator:
             validator_hotkey=self.hotkey,
             registered=registered,
             commitment=commitment,
+            screener=Screener(self._parts.sandbox, self._parts.rules),
             clock=self._clock,
             operators=self._parts.operators,
+            sealing=self._parts.sealing,
         )
 
     @contextlib.asynccontextmanager
@@ -194,6 +202,7 @@ class Validator:
                 parts.upstream,
                 socket_root=parts.socket_root,
                 first_slot=parts.first_slot,
+                own_keys=parts.own_keys,
             ),
             parts.rules,
             name=f"{socket.gethostname()}:{os.getpid()}",

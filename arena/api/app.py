@@ -24,6 +24,7 @@ from arena.api.schemas import SubmissionReceipt
 from arena.api.service import SIGNED, Service, signature
 from arena.api.signed import Authenticator
 from arena.rules import Rules
+from arena.screening import Screener
 from arena.submissions import Submissions
 from storage.database import Database
 from storage.tables import Submission
@@ -52,6 +53,7 @@ def create_app(
     validator_hotkey: str,
     registered: Registered,
     commitment: Commitment,
+    screener: Screener,
     clock: Callable[[], datetime],
     operators: Collection[str] = (),
     tick: Callable[[], float] = time.monotonic,
@@ -59,8 +61,9 @@ def create_app(
     """The API of one validator.
 
     `registered` says whether a hotkey is on the subnet; `commitment` gives the block and the SHA-256 (hex)
-    that it committed on chain, or None. `clock` gives aware UTC datetimes, `tick` seconds that never go
-    back. `operators` are the hotkeys (SS58) that may pause, void and re-judge races.
+    that it committed on chain, or None. `screener` reads the sources that are sent. `clock` gives aware UTC
+    datetimes, `tick` seconds that never go back. `operators` are the hotkeys (SS58) that may pause, void and
+    re-judge races.
     """
     app = FastAPI(title="Agent arena", version="1", description=__doc__)
     app.state.clock = clock
@@ -79,7 +82,7 @@ def create_app(
     by_address = Buckets(limits.address_per_minute, limits.address_burst, keep=limits.remembered)
     app.add_middleware(Tagged)
     app.add_middleware(Limited, buckets=by_address, tick=tick, deadline_s=limits.deadline_s)
-    submissions = Submissions(database, rules, clock)
+    submissions = Submissions(database, rules, clock, screener)
 
     @app.post(
         "/v1/submissions",

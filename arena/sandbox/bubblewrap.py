@@ -77,7 +77,7 @@ class BubblewrapSandbox:
         except NotImplementedError as error:
             raise SandboxUnavailable(f"{error}; run the validator on one of those") from error
         self._staged = staged
-        self._executable = executable
+        self.executable = executable
         self._options = _options_of(executable)
         self._fixed = self._fixed_arguments()
         self._hierarchies = Hierarchies.of_this_host()
@@ -126,7 +126,7 @@ class BubblewrapSandbox:
         with contextlib.ExitStack() as open_files:
             launch = Launch(
                 command=[
-                    *(str(self._executable), "--args", str(_OPTIONS), "--"),
+                    *(str(self.executable), "--args", str(_OPTIONS), "--"),
                     *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(READY), str(counted)),
                     *command_inside(job),
                 ],
@@ -139,7 +139,8 @@ class BubblewrapSandbox:
     def _arguments(self, job: Job, limits: Limits, work: WorkFolder | None) -> list[str]:
         """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""
         words = [*self._fixed, "--perms", "0444", "--file", str(_SOURCE), AGENT_FILE]
-        words += ["--ro-bind", str(job.socket.resolve()), SOCKET]
+        if job.socket is not None:
+            words += ["--ro-bind", str(job.socket.resolve()), SOCKET]
         if work is not None:
             # Shared memory lies in the same folder, so that it counts by the same bounds.
             words += ["--bind", str(work.path), "/work", "--bind", str(work.path), "/dev/shm"]  # noqa: S108
@@ -174,6 +175,7 @@ class BubblewrapSandbox:
                 if file.is_file() and (place == "etc" or inside.exists()):
                     words += ["--ro-bind", str(file), str(inside)]
         words += ["--ro-bind", str(staged.support / "start.py"), "/support/start.py"]
+        words += ["--ro-bind", str(staged.support / "screening"), "/screening"]
         words += ["--ro-bind", str(staged.interpreter), "/python"]
         return [
             *words,

@@ -210,7 +210,7 @@ class DockerSandbox:
         mounts = {
             AGENT_FILE: container.folder / "agent.py",
             _READY: container.folder / "ready.sock",
-            SOCKET: job.socket.resolve(),
+            **({} if job.socket is None else {SOCKET: job.socket.resolve()}),
             **{f"/proc/{name}": support / name for name in sorted(_REPLACEABLE)},
         }
         environment = {**job.environment, **ENVIRONMENT}

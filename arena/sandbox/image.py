@@ -90,6 +90,7 @@ def _pack(archive: tarfile.TarFile, staged: StagedPython) -> None:
         ("kit", staged.kit),
         ("support", staged.support),
         ("etc", staged.support / "etc"),
+        ("screening", staged.support / "screening"),
     ):
         archive.add(source, target, filter=_by_root)
     _add_bytes(archive, BOOT.lstrip("/"), _BOOT_SOURCE.read_bytes())

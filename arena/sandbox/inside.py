@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path
 
-from arena.sandbox.sandbox import AGENT, PYTHON, Job, SandboxUnavailable
+from arena.sandbox.sandbox import AGENT, PYTHON, SCREENING, Job, SandboxUnavailable
 from arena.sandbox.staging import check_reachable
 
 FIRST_UID = 61000
@@ -21,6 +21,7 @@ SHARED_MEMORY_FILES = 64
 """Size of /dev/shm where it is not the work folder."""
 AGENT_FILE = "/agent/agent.py"
 SOCKET = "/run/arena/recorder.sock"
+SCREENING_FILE = "/screening/arena/screening_child.py"
 PYTHON_FILE = "/python/bin/python3"
 ENVIRONMENT = {
     "PATH": "/python/bin",
@@ -41,11 +42,15 @@ ENVIRONMENT = {
 def command_inside(job: Job) -> list[str]:
     """The job's command with the paths of the inside."""
     chosen = job.command or (PYTHON, "-I", "-B", "/kit/agent_kit/launch.py", AGENT)
-    return [{PYTHON: PYTHON_FILE, AGENT: AGENT_FILE}.get(word, word) for word in chosen]
+    return [
+        {PYTHON: PYTHON_FILE, AGENT: AGENT_FILE, SCREENING: SCREENING_FILE}.get(word, word) for word in chosen
+    ]
 
 
-def admit(socket: Path, uid: int) -> None:
+def admit(socket: Path | None, uid: int) -> None:
     """Let `uid` (-1: ourselves) connect to the socket. Raises SandboxUnavailable or OSError: our fault."""
+    if socket is None:
+        return
     about = socket.stat()
     if not stat.S_ISSOCK(about.st_mode):
         raise SandboxUnavailable(

@@ -25,6 +25,8 @@ PYTHON = "{python}"
 """In `Job.command`: stands for the agents' Python, wherever the sandbox has it."""
 AGENT = "{agent}"
 """In `Job.command`: stands for the file that holds `Job.source`, wherever the sandbox has it."""
+SCREENING = "{screening}"
+"""In `Job.command`: stands for the program that reads a submission; `AGENT` is then that submission."""
 PLAIN_PYTHON = (PYTHON, "-I", "-B", AGENT)
 """A `Job.command` that runs the source as a bare script, without the agent kit."""
 
@@ -66,13 +68,14 @@ class SlotQuarantined(RuntimeError):
 class Job:
     """One run of one submission.
 
-    `source` is mounted read-only as the agent's file; `socket` is the recorder's Unix socket on the host.
-    With `command` None the agent kit's launcher runs the agent. `environment` adds variables; no secret
+    `source` is mounted read-only as the agent's file; `socket` is the recorder's Unix socket on the host,
+    None where the job has nobody to talk to. With `command` None the agent kit's launcher runs the agent.
+    `environment` adds variables; no secret
     belongs in it.
     """
 
     source: bytes
-    socket: Path
+    socket: Path | None
     command: tuple[str, ...] | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
 

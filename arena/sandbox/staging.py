@@ -121,11 +121,15 @@ def stage(root: Path | None = None, *, kit: Path | None = None) -> StagedPython:
             (target / "agent_kit").mkdir(exist_ok=True)
             _byte_compile(python, target, "/kit")
 
+        def build_support(target: Path) -> None:
+            _build_support(target)
+            _byte_compile(python, target / "screening", "/screening")
+
         return StagedPython(
             interpreter=interpreter,
             packages_folder=build_once(root, "packages", _packages_key(distributions), build_packages),
             kit=build_once(root, "kit", _kit_key(kit), build_kit),
-            support=build_once(root, "support", _support_key(), _build_support),
+            support=build_once(root, "support", _support_key(), build_support),
             python_version=sys.version.split()[0],
             packages={canonicalize_name(each.name): each.version for each in distributions},
         )
@@ -271,10 +275,20 @@ def _kit_key(kit: Path) -> str:
 
 
 _START = Path(__file__).with_name("start.py")
+_ARENA = Path(__file__).resolve().parents[1]
+_SCREENING_FILES = tuple(
+    _ARENA / f"{name}.py"
+    for name in ("__init__", "literals", "screening_child", "similarity", "source_policy")
+)
+"""The program that reads submissions, and all of ours that it imports."""
 
 
 def _support_key() -> str:
-    return _key(sorted(SUPPORT_FILES.items()), _START.read_text())
+    return _key(
+        _interpreter_key(),
+        sorted(SUPPORT_FILES.items()),
+        [file.read_text() for file in (_START, *_SCREENING_FILES)],
+    )
 
 
 def _build_support(target: Path) -> None:
@@ -284,6 +298,8 @@ def _build_support(target: Path) -> None:
         file.write_text(text)
         file.chmod(0o644)
     _copy(_START, target / "start.py")
+    for file in _SCREENING_FILES:
+        _copy(file, target / "screening" / "arena" / file.name)
 
 
 def _library_path(python: Path) -> dict[str, str]:

@@ -18,7 +18,7 @@ from arena.sandbox.execution import supervise
 from arena.sandbox.launching import READY, Launch
 from arena.sandbox.limits import ControlGroup
 from arena.sandbox.probe import Probe, probe_sandbox
-from arena.sandbox.sandbox import AGENT, PYTHON, Exit, Job, Limits
+from arena.sandbox.sandbox import AGENT, PYTHON, SCREENING, Exit, Job, Limits
 from arena.sandbox.staging import StagedPython
 
 
@@ -61,7 +61,8 @@ class SubprocessSandbox:
         work.mkdir()
         staged = self._staged
         chosen = job.command or (PYTHON, "-I", "-B", str(staged.kit / "agent_kit" / "launch.py"), AGENT)
-        names = {PYTHON: str(staged.python), AGENT: str(agent)}
+        screening = staged.support / "screening" / "arena" / "screening_child.py"
+        names = {PYTHON: str(staged.python), AGENT: str(agent), SCREENING: str(screening)}
         environment = {
             **job.environment,
             "PATH": os.defpath,
@@ -72,7 +73,7 @@ class SubprocessSandbox:
             "LD_LIBRARY_PATH": str(staged.libraries),
             "OPENBLAS_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "ARENA_SOCKET": str(job.socket.resolve()),
+            "ARENA_SOCKET": "" if job.socket is None else str(job.socket.resolve()),
             "ARENA_PACKAGES": str(staged.packages_folder),
             "ARENA_KIT": str(staged.kit / "agent_kit"),
         }

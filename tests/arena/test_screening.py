@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
+import shutil
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -12,10 +15,28 @@ from hypothesis import strategies as st
 from arena import samples
 from arena.literals import LiteralLimits
 from arena.rules import Rules
-from arena.screening import DoesNotParse, NotUtf8, Prohibited, TooLarge, screen
+from arena.sandbox.bubblewrap import BubblewrapSandbox
+from arena.sandbox.sandbox import Sandbox
+from arena.sandbox.staging import StagedPython, stage
+from arena.screening import DoesNotParse, NotUtf8, Prohibited, Screener, ScreeningUnavailable, TooLarge
 from arena.source_policy import REASONS, Finding, Unparsable, inspect
 
 RULES = Rules()
+
+
+@pytest.fixture(scope="session")
+def staged() -> StagedPython:
+    return stage()
+
+
+@pytest.fixture
+def sandbox(staged: StagedPython) -> Sandbox:
+    found = shutil.which("bwrap")
+    if found is None:
+        pytest.skip("bubblewrap is not installed: apt-get install bubblewrap")
+    return BubblewrapSandbox(staged, Path(found))
+
+
 GOOD = b"import re\nPATTERN = re.compile('a')\n\ndef agent(problem):\n    return PATTERN.search(problem)\n"
 
 
@@ -54,8 +75,8 @@ def test_inspecting_any_text_gives_findings_or_says_that_it_does_not_parse(text:
     assert isinstance(found, Unparsable) or all(isinstance(f, Finding) for f in found)
 
 
-async def test_an_honest_agent_passes() -> None:
-    await screen(GOOD, RULES)
+async def test_an_honest_agent_passes(sandbox: Sandbox) -> None:
+    assert await Screener(sandbox, RULES).screen(GOOD)
 
 
 @pytest.mark.parametrize(
@@ -78,20 +99,22 @@ async def test_an_honest_agent_passes() -> None:
         "prohibited",
     ),
 )
-async def test_a_bad_file_is_refused_with_its_reason(source: bytes, error: type[Exception]) -> None:
+async def test_a_bad_file_is_refused_with_its_reason(
+    source: bytes, error: type[Exception], sandbox: Sandbox
+) -> None:
     with pytest.raises(error):
-        await screen(source, RULES)
+        await Screener(sandbox, RULES).screen(source)
 
 
-async def test_a_long_chain_of_cases_is_no_fault() -> None:
+async def test_a_long_chain_of_cases_is_no_fault(sandbox: Sandbox) -> None:
     chain = "if f(0): g(1)\n" + "".join(f"elif f({n}): g(h, {n})\n" for n in range(400))
-    assert await screen(chain.encode(), RULES)
+    assert await Screener(sandbox, RULES).screen(chain.encode())
 
 
-async def test_a_parse_that_needs_too_much_memory_is_the_files_fault() -> None:
+async def test_a_parse_that_needs_too_much_memory_is_the_files_fault(sandbox: Sandbox) -> None:
     small = RULES.model_copy(update={"screening_memory_bytes": 60 << 20})
     with pytest.raises(DoesNotParse, match="memory"):
-        await screen(b"x = [" + b"1," * 120_000 + b"]", small)
+        await Screener(sandbox, small).screen(b"x = [" + b"1," * 120_000 + b"]")
 
 
 LIMITS = LiteralLimits(**RULES.literals.model_dump())
@@ -101,8 +124,8 @@ SCHEMA = '{"type":"object","properties":{"query":{"type":"string"},"page":{"type
 
 
 @pytest.mark.parametrize("name", samples.NAMES)
-async def test_every_sample_passes(name: str) -> None:
-    assert await screen(samples.source(name), RULES)
+async def test_every_sample_passes(name: str, sandbox: Sandbox) -> None:
+    assert await Screener(sandbox, RULES).screen(samples.source(name))
 
 
 @pytest.mark.parametrize(
@@ -141,7 +164,48 @@ def test_whether_codes_are_refused_does_not_depend_on_which_they_are(ids: set[in
     assert inspect(f"x = {shuffled[1:]}", LIMITS) == []
 
 
-async def test_the_refusal_of_literals_repeats_nothing_of_them() -> None:
+async def test_the_refusal_of_literals_repeats_nothing_of_them(sandbox: Sandbox) -> None:
     with pytest.raises(Prohibited) as refused:
-        await screen(f"x = '{NOISE}'".encode(), RULES)
+        await Screener(sandbox, RULES).screen(f"x = '{NOISE}'".encode())
     assert NOISE[:16] not in str(refused.value)
+
+
+async def test_a_sandbox_that_does_not_come_up_refuses_nobody(staged: StagedPython, tmp_path: Path) -> None:
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    with pytest.raises(ScreeningUnavailable):
+        await Screener(BubblewrapSandbox(staged, broken), RULES).screen(GOOD)
+
+
+async def test_a_machine_that_is_too_busy_refuses_nobody(sandbox: Sandbox) -> None:
+    hurried = RULES.model_copy(update={"screening_wall_s": 0.001})
+    with pytest.raises(ScreeningUnavailable, match="busy"):
+        await Screener(sandbox, hurried).screen(b"x = a" + b"+ 1" * 60_000)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        'print(\'{"fingerprints": [1], "fingerprints": []}\')',
+        "print('{\"fingerprints\": [NaN]}')",
+        "print('[' * 100_000)",
+        'print(\'{"fingerprints": "all"}\')',
+        'print(\'{"findings": [{"line": 1, "rule": "none of ours", "construct": ""}]}\')',
+        "import sys; sys.exit(3)",
+    ],
+    ids=["twice", "nan", "deep", "type", "rule", "exit"],
+)
+async def test_an_answer_that_a_taken_over_parser_could_give_is_not_believed(
+    staged: StagedPython, sandbox: Sandbox, answer: str, open_folder: Path
+) -> None:
+    """The screening program is replaced by one that answers so."""
+    support = open_folder / "support"
+    shutil.copytree(staged.support, support)
+    program = support / "screening" / "arena" / "screening_child.py"
+    shutil.rmtree(program.parent / "__pycache__", ignore_errors=True)
+    program.write_text(answer)
+    assert isinstance(sandbox, BubblewrapSandbox)
+    other = BubblewrapSandbox(dataclasses.replace(staged, support=support), sandbox.executable)
+    with pytest.raises(ScreeningUnavailable):
+        await Screener(other, RULES).screen(GOOD)

@@ -30,6 +30,7 @@ from arena.submissions import Accepted, Submissions
 from arena.verified_inputs import champion as verified_champion
 from storage.database import Database
 from storage.tables import Entrant, Fingerprint, Race, Reign, Submission
+from tests.arena.screeners import screener
 from tests.arena.stores import NOW, Clock, add_episodes, add_submission
 
 RULES = Rules()
@@ -80,7 +81,7 @@ COPY = (
 
 
 def desk(database: Database, clock: Clock, rules: Rules = RULES) -> Submissions:
-    return Submissions(database, rules, clock)
+    return Submissions(database, rules, clock, screener(rules))
 
 
 async def send(

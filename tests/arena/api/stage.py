@@ -15,6 +15,7 @@ from fastapi import FastAPI, routing
 from arena.api.app import create_app
 from arena.rules import Rules
 from storage.database import Database
+from tests.arena.screeners import screener
 from tests.arena.stores import Clock
 
 VALIDATOR = Keypair.create_from_uri("//Alice")
@@ -86,6 +87,7 @@ def api(
         validator_hotkey=VALIDATOR.ss58_address,
         registered=chain.registered,
         commitment=chain.commitment,
+        screener=screener(rules),
         clock=clock,
         operators={OPERATOR.ss58_address},
         tick=tick,
