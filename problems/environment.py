@@ -7,6 +7,7 @@ says of itself. `Environment.tools` is the only definition of a tool's schema.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -110,6 +111,16 @@ class Outcome:
     solved: bool
     scorer: str
     failures: tuple[RuleFailure, ...] = field(default=())
+
+
+def decoded(arguments: object) -> object:
+    """Arguments as a value: models write them as JSON text, scripts mostly pass the object. Never raises."""
+    if not isinstance(arguments, str):
+        return arguments
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
 
 
 class Environment(Protocol):

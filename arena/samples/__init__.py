@@ -7,6 +7,8 @@ They run inside the sandbox, so nothing here imports them; they are read as sour
 - `openai_package`      a plain script that uses the `openai` package unchanged
 - `subtask`             the script searches, the model only picks: scripted tool calls
 - `no_model`            no model at all
+- `ledger_clerk`        the model acts in the second world: questions over a bank ledger
+- `ledger_script`       no model, in that world; it forgets to name who got more
 - `crashing`            raises half-way: its own fault
 - `cheating`            tries to be paid without solving anything; none of it should work
 """
@@ -22,6 +24,8 @@ NAMES = (
     "openai_package",
     "subtask",
     "no_model",
+    "ledger_clerk",
+    "ledger_script",
     "crashing",
     "cheating",
 )

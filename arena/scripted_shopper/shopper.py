@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from arena.scripted_shopper import clerk
 from arena.scripted_shopper.choice import best_basket, candidates, needs_one_shop
 from arena.scripted_shopper.conversation import (
     Conversation,
@@ -74,6 +75,9 @@ class Slips:
 
 def act(messages: Sequence[Mapping[str, Any]], tools: Sequence[str], *, quality: Quality, seed: int) -> Act:
     """The shopper's next turn. `tools` are the names on offer. Deterministic."""
+    if clerk.SEARCH in tools:
+        found = clerk.answer(read_conversation(messages), quality=quality, seed=seed)
+        return Act("The answer is given.", "Done.") if found is None else Act(found[0], call=found[1])
     if FIND not in tools:
         return _pick(messages, quality, seed)
     conversation = read_conversation(messages)

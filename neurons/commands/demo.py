@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,24 @@ from neurons.demo.loop import run_demo
 from neurons.demo.options import DemoOptions
 from neurons.demo.printing import show
 from neurons.demo.screen import Screen
+from neurons.settings import SettingsError
+
+
+class World(StrEnum):
+    """What can be played."""
+
+    shopping = "shopping"
+    ledger = "ledger"
 
 
 def run(
+    environment: Annotated[World, typer.Option(help="The world that is played.")] = World.shopping,
     problems: Annotated[
         Path | None,
-        typer.Option(help="A folder of ShoppingBench files; without it problems are generated."),
+        typer.Option(
+            help="ShoppingBench's files, an ORO suite, or a folder that arena problems made; else problems "
+            "are generated."
+        ),
     ] = None,
     data_dir: Annotated[Path | None, typer.Option(help="Where everything is kept.")] = None,
     database_url: Annotated[
@@ -42,7 +55,10 @@ def run(
             "sandbox": {"unsafe": True if unsafe_no_sandbox else None},
         }
     )
+    if environment is World.ledger and problems is not None:
+        raise SettingsError("--problems are of the shopping world: leave it out, or leave --environment out")
     options = DemoOptions(
+        environment=environment.value,
         seed=seed,
         problems=problems.absolute() if problems else None,
         products=products,

@@ -25,16 +25,41 @@ class Miner:
         return samples.source(self.sample, model=self.model)
 
 
-FOUNDING_CHAMPION = Miner("miner-baseline", "baseline sub-task", "subtask")
-"""Holds the top when the race begins; a race without a champion would have no test to show."""
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """Everybody of one world. The founding champion holds the top when the race begins: a race without one
+    would have no test to show."""
 
-CHALLENGERS = (
-    Miner("miner-careful", "model-driven careful", "model_driven"),
-    Miner("miner-openai", "openai package, noisy", "openai_package", "scripted-shopper-noisy"),
-    Miner("miner-hasty", "model-driven hasty", "model_driven_hasty"),
-    Miner("miner-script", "no model", "no_model"),
-    Miner("miner-crash", "crashing", "crashing"),
-    Miner("miner-cheat", "cheating", "cheating"),
-)
+    founding_champion: Miner
+    challengers: tuple[Miner, ...]
 
-MINERS = (FOUNDING_CHAMPION, *CHALLENGERS)
+    @property
+    def miners(self) -> tuple[Miner, ...]:
+        """All of them, the champion first."""
+        return (self.founding_champion, *self.challengers)
+
+
+_FAULTY = (Miner("miner-crash", "crashing", "crashing"), Miner("miner-cheat", "cheating", "cheating"))
+
+CASTS = {
+    "shopping": Cast(
+        Miner("miner-baseline", "baseline sub-task", "subtask"),
+        (
+            Miner("miner-careful", "model-driven careful", "model_driven"),
+            Miner("miner-openai", "openai package, noisy", "openai_package", "scripted-shopper-noisy"),
+            Miner("miner-hasty", "model-driven hasty", "model_driven_hasty"),
+            Miner("miner-script", "no model", "no_model"),
+            *_FAULTY,
+        ),
+    ),
+    "ledger": Cast(
+        Miner("miner-baseline", "no model", "ledger_script"),
+        (
+            Miner("miner-careful", "clerk careful", "ledger_clerk", "scripted-shopper-careful"),
+            Miner("miner-noisy", "clerk noisy", "ledger_clerk", "scripted-shopper-noisy"),
+            Miner("miner-hasty", "clerk hasty", "ledger_clerk", "scripted-shopper-hasty"),
+            *_FAULTY,
+        ),
+    ),
+}
+"""By environment."""

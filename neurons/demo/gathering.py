@@ -65,7 +65,7 @@ async def gather(
         training=_trained(trained),
         artefacts={
             "data folder": data_dir,
-            "problems": data_dir / "world",
+            **({"problems": data_dir / "world"} if (data_dir / "world").is_dir() else {}),
             **{f"traces ({format})": folder for format, folder in exported.items()},
             **_training_artefacts(trained),
             "chain": data_dir / "chain",
@@ -80,6 +80,7 @@ def _problems(options: DemoOptions, world: World, drawn: Iterable[str]) -> Probl
     return Problems(
         source=str(options.problems) if options.problems else "generated",
         catalog_products=world.catalog_size,
+        records=options.records,
         public=world.public.categories(),
         pool=world.pool.categories(),
         drawn=dict(sorted(Counter(categories[problem_id] for problem_id in drawn).items())),

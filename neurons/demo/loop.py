@@ -25,7 +25,7 @@ from distill.config import read_config
 from distill.corpus import CorpusTooSmall
 from distill.pipeline import DistillReport
 from neurons.chain import Chain, WeightReceipt, keep_sdk_files_in
-from neurons.demo.cast import CHALLENGERS, FOUNDING_CHAMPION, MINERS, Miner
+from neurons.demo.cast import CASTS, Cast, Miner
 from neurons.demo.gathering import gather
 from neurons.demo.options import DemoOptions, claimed
 from neurons.demo.report import DemoReport
@@ -110,13 +110,13 @@ async def _set(
         with screen.part("sandbox") as part:
             sandbox = await ready_sandbox(unsafe=unsafe, say=part.say)
         with screen.part("problems") as part:
-            part.say("building the catalog and its problems")
+            part.say("making the world and its problems")
             world = await asyncio.to_thread(
                 prepared_world, options.source(), data_dir / "world", public=options.public
             )
             part.say(
-                f"{world.catalog_size} products, {len(world.public.problems)} public problems, "
-                f"a pool of {len(world.pool.problems)}, {len(world.refused)} refused"
+                f"{world.catalog_size} {options.records}, {len(world.public.problems)} public "
+                f"problems, a pool of {len(world.pool.problems)}, {len(world.refused)} refused"
             )
         with screen.part("database") as part:
             database = await stack.enter_async_context(Database.open(database_url, data_dir))
@@ -128,7 +128,7 @@ async def _set(
             keep_sdk_files_in(data_dir / "chain" / "sdk")
             net = await stack.enter_async_context(_localnet(options, data_dir))
             chain = await stack.enter_async_context(Chain(net.url, options.netuid))
-            wallets = await _wallets(net, chain, data_dir / "wallets", part)
+            wallets = await _wallets(net, chain, CASTS[options.environment], data_dir / "wallets", part)
         shopper = await stack.enter_async_context(_shopper(screen))
         sockets = stack.enter_context(socket_root())
         upstream = Upstream(shopper, None, MODELS)
@@ -154,9 +154,9 @@ def _localnet(options: DemoOptions, data_dir: Path) -> LocalNet:
     return LocalNet(state=data_dir / "chain" / "state.sqlite", netuid=options.netuid, block_time_s=0.25)
 
 
-async def _wallets(net: LocalNet, chain: Chain, folder: Path, part: Part) -> dict[str, Wallet]:
+async def _wallets(net: LocalNet, chain: Chain, cast: Cast, folder: Path, part: Part) -> dict[str, Wallet]:
     """Wallets of the validator and of every miner, funded and registered."""
-    names = ["validator", *(miner.wallet for miner in MINERS)]
+    names = ["validator", *(miner.wallet for miner in cast.miners)]
     wallets = {name: demo_wallet(name, folder, network=net.url) for name in names}
     for number, (name, wallet) in enumerate(wallets.items()):
         part.say(f"registering {name}")
@@ -203,14 +203,14 @@ async def _race(setting: _Setting, screen: Screen) -> UUID:
 
 async def _submissions(setting: _Setting, screen: Screen) -> UUID:
     """Every miner commits on chain and submits over HTTP; the race is opened with all of them in it."""
-    validator = setting.validator
+    validator, cast = setting.validator, CASTS[setting.options.environment]
     with screen.part("submissions") as part:
         async with serving(validator.app(), "127.0.0.1", 0) as api_url:
-            champion = await _submit(setting, FOUNDING_CHAMPION, api_url)
+            champion = await _submit(setting, cast.founding_champion, api_url)
             accepted = [champion]
-            for number, miner in enumerate(CHALLENGERS, start=1):
+            for number, miner in enumerate(cast.challengers, start=1):
                 part.say(miner.agent)
-                part.count(number, len(MINERS))
+                part.count(number, len(cast.miners))
                 accepted.append(await _submit(setting, miner, api_url))
         race_id = await validator.engine.open_race(
             setting.world.public.suite_id, setting.world.pool.suite_id, founding_champion=champion

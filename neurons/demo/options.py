@@ -11,6 +11,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -31,9 +32,10 @@ class DemoOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    environment: Literal["shopping", "ledger"] = "shopping"
     seed: int = 7
     problems: Path | None = None
-    """A folder of ShoppingBench files; None: generated problems."""
+    """A folder of ShoppingBench files, an ORO suite or a suite's folder; None: generated problems."""
     products: int = Field(default=3000, ge=200)
     """Size of the generated catalog."""
     public: int = Field(default=12, ge=3)
@@ -42,9 +44,15 @@ class DemoOptions(BaseModel):
     """Problems of the hidden draw."""
     netuid: int = Field(default=2, ge=1)
 
+    @property
+    def records(self) -> str:
+        """What the problems are about, in words."""
+        return {"shopping": "products", "ledger": "transactions"}[self.environment]
+
     def source(self) -> ProblemSettings:
         """What is played. The pool is several times the draw, so that the draw could not be known before."""
         return ProblemSettings(
+            environment=self.environment,
             path=self.problems,
             seed=self.seed,
             products=self.products,

@@ -36,7 +36,7 @@ def _show_problems(report: DemoReport, console: Console) -> None:
         console.print(f"Refused {count}: {escape(reason)}")
     console.print(
         f"Problems: {_counts(problems.public)} public; {_counts(problems.pool)} in the pool; "
-        f"{_counts(problems.drawn)} drawn; {problems.catalog_products} products in the catalog"
+        f"{_counts(problems.drawn)} drawn; {problems.catalog_products} {problems.records} to ask about"
     )
     console.print(
         f"Episodes: {_counts(episodes.verdicts)}; {episodes.retried} attempts retried; sandbox "

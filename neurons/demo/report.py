@@ -20,6 +20,8 @@ class Problems(_Value):
 
     source: str
     catalog_products: int
+    records: str
+    """What these are: products, or a ledger's transactions."""
     public: dict[str, int]
     pool: dict[str, int]
     """Problems by category."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import jsonschema
 
-from problems.environment import Attempt, Outcome, RuleFailure, ToolReply, ToolSpec, ToolUse
+from problems.environment import Attempt, Outcome, RuleFailure, ToolReply, ToolSpec, ToolUse, decoded
 from problems.ledger.ledger import ACCOUNTS, NAME, Transaction
 from problems.problem import AnsweredProblem, Problem
 
@@ -56,13 +56,14 @@ class LedgerEnvironment:
 
     def canonical(self, tool: str, arguments: object) -> dict[str, Any] | None:
         """The arguments with the page as a whole number, or None when they do not fit the tool's schema."""
-        return None if _refusal(tool, arguments) else _plain(arguments)
+        written = decoded(arguments)
+        return None if _refusal(tool, written) else _plain(written)
 
     def call(self, tool: str, arguments: object) -> ToolReply:
         """Execute a call; what cannot be executed is answered with `error`."""
-        if error := _refusal(tool, arguments):
+        if error := _refusal(tool, decoded(arguments)):
             return ToolReply({"error": error}, None, error)
-        wanted = _plain(arguments)
+        wanted = _plain(decoded(arguments))
         if tool == "submit_answer":
             return ToolReply("Your answer was taken.", wanted)
         start = PAGE_SIZE * (wanted.get("page", 1) - 1)

@@ -75,9 +75,8 @@ def certified(catalog: Catalog, order: Order, *, workers: int | None = None) -> 
     `workers` processes make them (None: one for each CPU that this process may use).
     """
     count = workers or len(os.sched_getaffinity(0))
-    synthesiser = Synthesiser(catalog, order.facts)
-    with _running(synthesiser, catalog, order, 1 if order.total < _ALONE else count) as run:
-        yield from in_order(synthesiser, order.dealt(), seed=order.seed, run=run)
+    with _running(catalog, order, 1 if order.total < _ALONE else count) as run:
+        yield from in_order(catalog.size, order.dealt(), seed=order.seed, run=run)
 
 
 def suite_of(
@@ -96,9 +95,9 @@ def suite_of(
 
 
 @contextmanager
-def _running(synthesiser: Synthesiser, catalog: Catalog, order: Order, workers: int) -> Iterator[Run]:
+def _running(catalog: Catalog, order: Order, workers: int) -> Iterator[Run]:
     if workers == 1:
-        yield partial(map, synthesiser.batch)
+        yield partial(map, Synthesiser(catalog, order.facts).batch)
         return
     # Spawned, not forked: the parent may have threads, and a fork keeps the locks that they hold.
     pool = ProcessPoolExecutor(

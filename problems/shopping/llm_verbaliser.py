@@ -28,6 +28,8 @@ from problems.shopping.verbaliser import VerbaliserError, voucher_text
 LLM_VERBALISER = "llm-verbaliser-1"
 MAX_TEXT = 1_500
 """Characters of a wish."""
+_LINK = " The answer stands in the name of what I want."
+"""After the wish of a web problem, which begins with a question."""
 _DECOYS = 8
 _MAX_TOKENS = 2_048
 
@@ -104,8 +106,11 @@ class LlmVerbaliser:
         endpoint refuses the key, the model or the address.
         """
         nouns = sorted({noun for one in problems for noun in one.nouns})
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._one(one, nouns)) for one in problems]
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._one(one, nouns)) for one in problems]
+        except* VerbaliserError as refused:
+            raise refused.exceptions[0] from None
         kept: list[Certified] = []
         reasons: Counter[str] = Counter()
         accepted = 0
@@ -123,9 +128,10 @@ class LlmVerbaliser:
         """The problem in the model's words, or why its last try was rejected."""
         answer = read_answer(one.problem)
         before = f"{one.question} " if one.question else ""
-        after = "" if answer.voucher is None else voucher_text(answer.voucher)
+        after = _LINK if one.question else ""
+        after += "" if answer.voucher is None else voucher_text(answer.voucher)
         together = one.problem.problem.category == "shop"
-        wanted = [_asked(noun, target) for noun, target in zip(one.nouns, answer.reward, strict=True)]
+        wanted = [_asked(noun, target) for noun, target in zip(one.nouns, _targets(one), strict=True)]
         reason = "nothing was tried"
         async with self._gate:
             for _ in range(self._tries):
@@ -159,7 +165,7 @@ class LlmVerbaliser:
         return " ".join(reply.strip().strip('"').split())
 
     async def _read(self, text: str, one: Certified, nouns: Sequence[str]) -> str:
-        keys = {key for target in read_answer(one.problem).reward for key, _ in target.pairs()}
+        keys = {key for target in _targets(one) for key, _ in target.pairs()}
         others = [noun for noun in nouns if noun not in one.nouns]
         kinds = sorted({*one.nouns, *others[:_DECOYS]})
         system = f"{_READ}\nKINDS: {json.dumps(kinds)}\nKEYS: {json.dumps(sorted(keys | _OFTEN))}\n"
@@ -178,6 +184,12 @@ class LlmVerbaliser:
 
 _OFTEN = frozenset({"brand", "color_family", "size", "material", "pattern", "recommended_gender"})
 """Keys that are always on offer to the reader, so that not every one stands for a constraint."""
+
+
+def _targets(one: Certified) -> list[Target]:
+    """What is asked of each target; of a web problem too, whose rules look at less than is asked."""
+    rewards = one.problem.answer["reward"]
+    return [Target.model_validate(reward) for reward in (rewards if isinstance(rewards, list) else [rewards])]
 
 
 def _asked(noun: str, target: Target) -> _Item:

@@ -84,11 +84,6 @@ class Synthesiser:
         if not self._shelf.products:
             raise SynthesisError("no product of this catalog has a category: there is nothing to ask for")
 
-    @property
-    def size(self) -> int:
-        """Products in the catalog."""
-        return self._catalog.size
-
     def batch(self, batch: Batch) -> list[Certified]:
         """What became of the batch's tries; those that could not be certified are left out."""
         makers = {"product": self._product, "shop": self._shop, "voucher": self._voucher, "web": self._web}
@@ -261,7 +256,7 @@ def _only_shop(picked: Sequence[Shelved], made: Certified) -> bool:
 
 
 def in_order(
-    synthesiser: Synthesiser,
+    size: int,
     counts: Mapping[tuple[str, str], int],
     *,
     seed: int,
@@ -269,8 +264,8 @@ def in_order(
 ) -> Iterator[Certified]:
     """Certified problems, as many of each (category, difficulty) as `counts` asks for, without repetitions.
 
-    `run` makes batches and gives them back in order. A target that stands in another problem is used again in
-    few of them only. Raises SynthesisError when the catalog is too small.
+    `size` is the catalog's; `run` makes batches and gives them back in order. A target that stands in another
+    problem is used again in few of them only. Raises SynthesisError when the catalog is too small.
     """
     queries: set[str] = set()
     used: set[str] = set()
@@ -291,7 +286,7 @@ def in_order(
             if made == count:
                 break
         if made < count:
-            raise SynthesisError(_too_small(category, difficulty, made, count, synthesiser.size))
+            raise SynthesisError(_too_small(category, difficulty, made, count, size))
 
 
 def _too_small(category: str, difficulty: str, made: int, count: int, size: int) -> str:
@@ -314,7 +309,7 @@ def synthesise(
     Raises SynthesisError when the catalog is too small for that, ValueError on another category.
     """
     maker = Synthesiser(catalog, similarity=similarity)
-    return list(in_order(maker, by_difficulty(counts), seed=seed, run=partial(map, maker.batch)))
+    return list(in_order(catalog.size, by_difficulty(counts), seed=seed, run=partial(map, maker.batch)))
 
 
 def by_difficulty(counts: Mapping[str, int], difficulties: Sequence[str] = ()) -> dict[tuple[str, str], int]:

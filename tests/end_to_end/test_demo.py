@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from neurons.demo.cast import MINERS
+from neurons.demo.cast import CASTS
 from storage.provenance import check_files
 from tests.end_to_end.demo_process import demo_in
 from tests.end_to_end.ledger import Books, read_books
@@ -63,7 +63,7 @@ def test_every_episode_is_played_once_and_every_trace_proves_itself(ran: Ran) ->
 
 
 def test_the_boards_tell_outcome_judge_and_what_was_left_out(ran: Ran) -> None:
-    assert len(ran.report["qualifying"]["rows"]) == len(MINERS)
+    assert len(ran.report["qualifying"]["rows"]) == len(CASTS["shopping"].miners)
     for board, problems in (("qualifying", PUBLIC), ("race", DRAWN)):
         rows = ran.report[board]["rows"]
         for row in rows:
@@ -124,7 +124,7 @@ def test_started_again_it_reports_the_same_and_does_nothing_twice(ran: Ran) -> N
     assert after == before
     assert [t.trace_id for t in ran.books_again.traces] == [t.trace_id for t in ran.books.traces]
     assert len(ran.books_again.episodes) == len(ran.books.episodes)
-    assert ran.books_again.submissions == ran.books.submissions == len(MINERS)
+    assert ran.books_again.submissions == ran.books.submissions == len(CASTS["shopping"].miners)
     assert ran.books_again.weight_settings == ran.books.weight_settings == 1
 
 

@@ -12,7 +12,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from neurons.demo.cast import MINERS
+from neurons.demo.cast import CASTS
 from neurons.demo.loop import _SLOTS
 from tests.end_to_end.demo_process import Point, demo_in
 from tests.end_to_end.ledger import finals, read_books
@@ -27,7 +27,7 @@ LEASED = "SELECT count(*) FROM episode WHERE phase = $1 AND state = 'leased'"
 
 async def some_have_submitted(database: asyncpg.Connection, _: Path) -> bool:
     submitted = await database.fetchval("SELECT count(*) FROM submission")
-    assert submitted < len(MINERS), "too late: all have submitted"
+    assert submitted < len(CASTS["shopping"].miners), "too late: all have submitted"
     return bool(submitted >= 2)
 
 
@@ -82,7 +82,7 @@ def test_a_demo_killed_at_every_stage_plays_every_episode_once_and_loses_none(di
     books.check_the_settlement_follows_from_the_store()
     assert done.items() <= {t.episode_id: t.trace_id for t in books.traces if t.final}.items()
     assert books.leases_lost <= _SLOTS * len(POINTS), "only what was in its hands was begun again"
-    assert books.submissions == len(MINERS)
+    assert books.submissions == len(CASTS["shopping"].miners)
     assert books.weight_settings == 1, "weights that were confirmed are not sent again"
     assert report["weights"]["confirmed"]
     assert report["weights"]["read_back"] == report["weights"]["sent"]

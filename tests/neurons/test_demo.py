@@ -18,14 +18,22 @@ from rich.console import Console
 from arena.leaderboard import Board, Row
 from arena.promotion import decide
 from arena.rules import PromotionRules, Rules
-from neurons.demo.cast import CHALLENGERS, FOUNDING_CHAMPION, MINERS
+from neurons.demo.cast import CASTS
 from neurons.demo.options import DemoMismatch, DemoOptions, DemoRunning, claimed
 from neurons.demo.printing import show
 from neurons.demo.report import DemoReport, Episodes, Problems, Trained, Weights
 from neurons.demo.screen import Screen
 from tests.neurons.commands import ROOT
 
-OTHER = {"seed": 8, "problems": Path("/tasks"), "products": 4000, "public": 6, "drawn": 9, "netuid": 3}
+OTHER = {
+    "environment": "ledger",
+    "seed": 8,
+    "problems": Path("/tasks"),
+    "products": 4000,
+    "public": 6,
+    "drawn": 9,
+    "netuid": 3,
+}
 HOSTILE = "[red]we[/bold]ird"
 
 
@@ -89,11 +97,14 @@ def test_the_draw_comes_from_a_pool_several_times_its_size() -> None:
     assert DemoOptions(problems=Path("/tasks")).source().pool is None
 
 
-def test_every_miner_has_a_wallet_a_name_and_a_source_of_its_own() -> None:
-    assert FOUNDING_CHAMPION not in CHALLENGERS
-    for own in ({m.wallet for m in MINERS}, {m.agent for m in MINERS}, {m.source() for m in MINERS}):
-        assert len(own) == len(MINERS)
-    for miner in MINERS:
+@pytest.mark.parametrize("environment", CASTS)
+def test_every_miner_has_a_wallet_a_name_and_a_source_of_its_own(environment: str) -> None:
+    cast = CASTS[environment]
+    miners = cast.miners
+    assert cast.founding_champion not in cast.challengers
+    for own in ({m.wallet for m in miners}, {m.agent for m in miners}, {m.source() for m in miners}):
+        assert len(own) == len(miners)
+    for miner in miners:
         assert miner.agent.isascii()
         assert len(miner.agent) <= Rules().name_chars
 
@@ -151,6 +162,7 @@ def report() -> DemoReport:
         problems=Problems(
             source="generated",
             catalog_products=300,
+            records="products",
             public={"product": 3},
             pool={"shop": 6},
             drawn={},

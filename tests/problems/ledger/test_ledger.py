@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,14 @@ def test_no_arguments_raise(tool: str, arguments: object) -> None:
         == (reply.arguments is not None)
         == (WORLD.canonical(tool, arguments) is not None)
     )
+
+
+def test_arguments_as_models_write_them_are_the_same_call() -> None:
+    written = {"text": "Northgrid", "page": 1.0}
+    assert WORLD.canonical("search_transactions", json.dumps(written)) == {"text": "Northgrid", "page": 1}
+    as_text = WORLD.call("search_transactions", json.dumps(written))
+    assert as_text == WORLD.call("search_transactions", written)
+    assert WORLD.call("search_transactions", "{broken").error is not None
 
 
 def test_only_an_accepted_answer_ends_the_episode() -> None:
