@@ -31,6 +31,7 @@ COMMANDS = {
     "judge": ("judge", None, "Measure judges, and judge stored traces."),
     "distill": ("distill", None, "From stored traces to a trained model."),
     "demo": ("demo", "run", "The whole loop on this machine."),
+    "sandbox": ("sandbox", None, "What agents run in: make it, try it, show it."),
     "doctor": ("doctor", "run", "Check machine, wallet, chain and endpoints, and say what to do."),
     "worker": ("validator", "work", "Play episodes for a validator whose database this reaches."),
 }

@@ -34,6 +34,7 @@ from pydantic_settings import SettingsError as UnreadableVariable
 
 from arena.rules import Rules
 from arena.sandbox.sandbox import BackendName
+from arena.sandbox.staging import PACKAGES
 from neurons import bittensor_environment
 from neurons.bittensor_environment import ContradictingVariables
 from problems.shopping.embedding import MODEL, REVISION
@@ -125,6 +126,8 @@ class SandboxSettings(_Section):
 
     backend: BackendName = "auto"
     """bubblewrap, docker, or auto: the strongest whose probe passes on this host."""
+    packages: tuple[str, ...] = PACKAGES
+    """What agents may import, with all that it requires. The same on every validator of a subnet."""
     unsafe: bool = False
     """Run agents as plain subprocesses. Only for a machine with nothing to lose."""
     slots: int = Field(default=2, ge=1, le=512)

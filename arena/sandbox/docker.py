@@ -115,7 +115,7 @@ class DockerSandbox:
             raise SandboxUnavailable(f"{image} is not a digest: a tag may mean another image tomorrow")
         self._staged = staged
         self._socket = socket
-        self._image = image
+        self.image = image
         self._hierarchies = Hierarchies.of_this_host()
         self._slots = Slots(own_uid=False)
         self._swept = False
@@ -217,7 +217,7 @@ class DockerSandbox:
         owned = f"rw,nosuid,nodev,mode=700,uid={uid},gid={uid}"
         rlimits = resource_limits(limits, frozenset({"memory"}))
         return {
-            "Image": self._image,
+            "Image": self.image,
             "Labels": {LABEL: own_identity()},
             "Hostname": HOSTNAME,
             "User": f"{uid}:{uid}",

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,12 +89,14 @@ def default_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "bittensor-agent-arena"
 
 
-def stage(root: Path | None = None, *, kit: Path | None = None) -> StagedPython:
+def stage(
+    root: Path | None = None, *, kit: Path | None = None, packages: Sequence[str] = PACKAGES
+) -> StagedPython:
     """The agents' Python under `root`, built where it is not there yet.
 
     Takes some seconds the first time and is a matter of milliseconds after. Blocks; call it outside the event
-    loop. `kit` is the agent kit's source folder. Raises SandboxUnavailable when the tree cannot be made or
-    read by the sandbox's uid.
+    loop. `kit` is the agent kit's source folder, `packages` what agents may import. Raises SandboxUnavailable
+    when the tree cannot be made or read by the sandbox's uid.
     """
     root = default_root() if root is None else root
     kit = Path(__file__).resolve().parents[1] / "agent_kit" if kit is None else kit
@@ -102,7 +104,7 @@ def stage(root: Path | None = None, *, kit: Path | None = None) -> StagedPython:
         raise SandboxUnavailable(
             f"{kit} is not the agent kit, for it has no launch.py: install this program again"
         )
-    distributions = closure(PACKAGES)
+    distributions = closure(packages)
     try:
         _make_readable_folder(root)
         if os.geteuid() == 0:
