@@ -7,11 +7,12 @@ can be searched, `snippets.jsonl`: what `--problems FOLDER` plays.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -105,7 +106,11 @@ async def generate_suite(options: GenerateOptions, show: Callable[[int], None]) 
         raise SettingsError(str(error)) from None
     if not counts:
         raise SettingsError("no category is given: name some in --categories")
-    _require_new(options.out)
+    with _new(options.out):
+        return await _generated(options, order, show)
+
+
+async def _generated(options: GenerateOptions, order: Order, show: Callable[[int], None]) -> Made:
     catalog = await asyncio.to_thread(_catalog, options)
     began = time.monotonic()
     problems: list[Certified] = []
@@ -118,7 +123,7 @@ async def generate_suite(options: GenerateOptions, show: Callable[[int], None]) 
         problems, notes = await _reworded(options.llm, problems)
     play = ShoppingOptions(exhaustive_sort=options.exhaustive_sort)
     suite = suite_of([one.problem for one in problems], catalog, name=options.out.name, options=play)
-    if known := snippets(facts):
+    if known := snippets(order.facts):
         lines = "".join(json.dumps(snippet, ensure_ascii=False) + "\n" for snippet in known)
         (options.out / SNIPPETS).write_text(lines, encoding="utf-8")
     write_suite(suite, options.out)
@@ -134,7 +139,11 @@ async def generate_suite(options: GenerateOptions, show: Callable[[int], None]) 
 
 def import_suite(path: Path, out: Path, *, catalog: Path | None, snippets: Path | None, seed: int) -> Made:
     """Write released tasks as a suite. Raises ImportFailed, CatalogError, SnippetFileError, SettingsError."""
-    _require_new(out)
+    with _new(out):
+        return _imported(path, out, catalog=catalog, snippets=snippets, seed=seed)
+
+
+def _imported(path: Path, out: Path, *, catalog: Path | None, snippets: Path | None, seed: int) -> Made:
     tasks = read_released(path)
     if snippets is not None:
         SnippetStore.open(snippets)
@@ -144,7 +153,6 @@ def import_suite(path: Path, out: Path, *, catalog: Path | None, snippets: Path 
         problems: Sequence[AnsweredProblem] = playable.problems
         refused = list(playable.refused)
     else:
-        out.mkdir(parents=True, exist_ok=True)
         opened = Catalog.open(catalog)
         playing = tasks.of("product", "shop", "voucher", *(["web"] if snippets else []))
         problems = [task.problem for task in playing]
@@ -178,15 +186,22 @@ def _problems(path: Path) -> tuple[dict[str, AnsweredProblem], Path | None]:
 
 def _catalog(options: GenerateOptions) -> Catalog:
     if options.catalog is not None:
-        options.out.mkdir(parents=True, exist_ok=True)
         return Catalog.open(options.catalog)
     assert options.products is not None
     return Catalog.build(options.out / CATALOG, generate(options.seed, options.products))
 
 
-def _require_new(out: Path) -> None:
+@contextlib.contextmanager
+def _new(out: Path) -> Iterator[None]:
+    """A folder that was not there yet; what fails leaves none behind. Raises SettingsError."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise SettingsError(f"{out} is there already: choose another --out, or remove it")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    except BaseException:
+        shutil.rmtree(out, ignore_errors=True)
+        raise
 
 
 async def _reworded(

@@ -166,13 +166,15 @@ _FIRST: Any = 0
 
 
 def _progress(what: str, total: int) -> Progress:
+    console = Console(stderr=True)
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=console,
         transient=True,
+        disable=not console.is_terminal,
     )
     bar.add_task(what, total=total)
     return bar

@@ -11,6 +11,7 @@ from problems.importers import ImportFailed, read_shoppingbench
 from problems.leak_clusters import leak_clusters
 from problems.shopping.scoring import intended_attempt
 from problems.shopping.world import World, WorldError, prepare_generated, prepare_released
+from problems.suite_files import SuiteTampered
 
 
 def assert_sound(world: World) -> None:
@@ -42,6 +43,23 @@ def test_preparing_again_opens_what_is_there_and_refuses_another_plan(tmp_path: 
     assert (tmp_path / "w" / "public" / "problems.jsonl").stat().st_mtime_ns == written
     with pytest.raises(WorldError, match="another folder"):
         prepare_generated(tmp_path / "w", seed=6, products=600, public=6, pool=9)
+
+
+def test_a_folder_of_an_older_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
+    manifest = json.loads((tmp_path / "w" / "world.json").read_text())
+    del manifest["format"]
+    (tmp_path / "w" / "world.json").write_text(json.dumps(manifest))
+    with pytest.raises(WorldError, match=r"another version of this program.*use another folder"):
+        prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
+
+
+def test_a_changed_pool_is_never_played(tmp_path: Path) -> None:
+    prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
+    answers = tmp_path / "w" / "pool" / "answers.jsonl"
+    answers.write_bytes(answers.read_bytes().replace(b'"product_id"', b'"product-id"', 1))
+    with pytest.raises(SuiteTampered, match=r"answers\.jsonl"):
+        prepare_generated(tmp_path / "w", seed=5, products=600, public=6, pool=9)
 
 
 def test_preparing_that_was_killed_midway_is_completed(tmp_path: Path) -> None:
