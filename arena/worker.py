@@ -25,13 +25,14 @@ from arena.queue import Leased, StaleLease
 from arena.rules import Rules
 from arena.sandbox.sandbox import SlotQuarantined
 from arena.sandbox.slots import NoSlotLeft
+from arena.sealing import Sealed
 from arena.suites import answered
 from arena.verdict import Unscored, Verdict
 from problems.problem import AnsweredProblem
 from storage.database import Database
 from storage.errors import StorageError, TraceRefused
 from storage.events import BrokenChain, Event, EventLog
-from storage.tables import Race, Submission, SuiteProblem
+from storage.tables import Race, SealedKey, Submission, SuiteProblem
 
 _log = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class Assignment:
     problem: AnsweredProblem
     rules: Rules
     """Those of the episode's race, which need not be the ones that this worker was started with."""
+    sealed: Sealed | None = None
+    """The key of a miner that pays himself; None: the house pays."""
 
 
 class Played(Protocol):
@@ -300,8 +303,10 @@ class Worker:
 async def assignment_for(session: AsyncSession, leased: Leased) -> Assignment:
     """Source, problem and rules of a leased episode. Raises StorageError when one is gone."""
     found = await session.execute(
-        select(Submission.source, SuiteProblem, Race.rules)
+        select(Submission.source, SuiteProblem, Race.rules, Submission.hotkey, Submission.source_sha256)
+        .add_columns(SealedKey.endpoint, SealedKey.box)
         .select_from(Submission)
+        .outerjoin(SealedKey, SealedKey.submission_id == Submission.id)
         .join(SuiteProblem, SuiteProblem.suite_id == leased.suite_id)
         .join(Race, Race.id == leased.race_id)
         .where(Submission.id == leased.submission_id, SuiteProblem.problem_id == leased.problem_id)
@@ -311,8 +316,9 @@ async def assignment_for(session: AsyncSession, leased: Leased) -> Assignment:
         raise StorageError(
             f"episode {leased.episode_id} refers to a submission or problem that is not stored"
         )
-    source, problem, rules = row
-    return Assignment(leased, source, answered(problem), Rules.load(rules))
+    source, problem, rules, hotkey, digest, endpoint, box = row
+    sealed = None if box is None else Sealed(hotkey, digest, endpoint, box)
+    return Assignment(leased, source, answered(problem), Rules.load(rules), sealed)
 
 
 def _unstorable(error: Exception) -> str:

@@ -11,16 +11,19 @@ import secrets
 import shutil
 import struct
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 
+from arena.paying import OwnKeys
 from arena.recorder.budget import Budget, Price, Unpriced
 from arena.recorder.upstream import Upstream
 from arena.rules import BudgetRules
+from arena.sandbox.packages import differences
 from arena.sandbox.probe import PROBE_SLOT
 from arena.sandbox.sandbox import BackendName, Sandbox, SandboxUnavailable, choose
-from arena.sandbox.staging import socket_folder, stage
+from arena.sandbox.staging import PACKAGES, socket_folder, stage
 from arena.sandbox.staging import socket_root as runtime_folder
+from arena.sealing import NoSealingKey, SealingKey
 from neurons.settings import ModelSettings, ProblemSettings, Settings, SettingsError, WebSettings
 from problems.shopping.answer import read_answer
 from problems.shopping.embedding import EmbeddingSimilarity
@@ -48,11 +51,17 @@ def _unsaid(note: str) -> None:
 
 
 async def ready_sandbox(
-    *, unsafe: bool, backend: BackendName = "auto", say: Callable[[str], None] = _unsaid
+    *,
+    unsafe: bool,
+    backend: BackendName = "auto",
+    packages: Sequence[str] = PACKAGES,
+    say: Callable[[str], None] = _unsaid
 ) -> Sandbox:
     """The sandbox that `backend` names, or the strongest; see `choose`."""
     say("staging a Python for agents")
-    staged = await asyncio.to_thread(stage)
+    staged = await asyncio.to_thread(stage, packages=packages)
+    for difference in differences(staged.packages) if tuple(packages) == PACKAGES else ():
+        _log.warning("agents are promised another package: %s", difference)
     say("probing with a canary")
     sandbox = await choose(staged, backend=backend, unsafe=unsafe)
     say(f"{sandbox.name}, {len(staged.packages)} packages for agents")
@@ -145,6 +154,31 @@ async def provider(model: ModelSettings, budget: BudgetRules) -> AsyncIterator[U
         yield upstream
     finally:
         await upstream.aclose()
+
+
+def sealing_key(settings: Settings, *, make: bool) -> SealingKey | None:
+    """What opens miners' own keys, in the data folder; None where the settings let them go nowhere.
+
+    Raises SettingsError when it cannot be used, and, unless `make`, when it is not there.
+    """
+    if not settings.model.miner_endpoints:
+        return None
+    try:
+        return SealingKey.kept(settings.data_dir / "sealing.key", make=make)
+    except NoSealingKey as error:
+        raise SettingsError(str(error)) from None
+
+
+def own_keys(model: ModelSettings, sealing: SealingKey | None) -> OwnKeys:
+    """Who opens miners' own keys for their episodes, and where they go."""
+    return OwnKeys(
+        sealing,
+        model.miner_endpoints,
+        model.models,
+        timeout_s=model.timeout_s,
+        retries=model.retries,
+        prices=prices(model),
+    )
 
 
 @contextlib.asynccontextmanager

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from arena.api.schemas import Health, SubmissionReceipt
 from neurons.chain import Chain
+from neurons.sealed import OwnKey, sealed_for
 from neurons.signing import HotkeyAuth
 from neurons.wallets import Wallet
 
@@ -55,18 +56,32 @@ async def validator_hotkey(api_url: str) -> str:
 
 
 async def commit_and_submit(
-    chain: Chain, wallet: Wallet, *, source: bytes, name: str, api_url: str, receiver: str
+    chain: Chain,
+    wallet: Wallet,
+    *,
+    source: bytes,
+    name: str,
+    api_url: str,
+    receiver: str,
+    own_key: OwnKey | None = None,
 ) -> Sent:
     """Commit to the source's SHA-256 on chain, unless that stands already, and submit it.
 
-    `receiver` is the validator's hotkey. Sending the same source again gives the first receipt. Raises
-    SubmissionRefused, ValidatorUnreachable, ChainError.
+    `receiver` is the validator's hotkey. Sending the same source again gives the first receipt. With
+    `own_key`, the miner pays for the model: the key is sealed so that only the validator can open it, and one
+    that is sent later takes its place. Raises SubmissionRefused, ValidatorUnreachable, ChainError and
+    KeyNotSealed.
     """
     if not (name.isascii() and name.isprintable()):
         raise SubmissionRefused(
             "bad_name", f"the agent's name {name!r} goes into a header: give a --name of ASCII characters"
         )
     digest = hashlib.sha256(source)
+    headers = {"X-Agent-Name": name}
+    if own_key is not None:
+        headers["X-Sealed-Key"] = await sealed_for(
+            api_url, own_key, receiver, hotkey=wallet.hotkey.ss58_address, source_sha256=digest.hexdigest()
+        )
     standing = await chain.commitment(wallet.hotkey.ss58_address)
     if standing is None or standing.content != digest.digest():
         await chain.commit(wallet, digest.digest())
@@ -74,7 +89,7 @@ async def commit_and_submit(
         async with httpx.AsyncClient(
             base_url=api_url, timeout=_TIMEOUT_S, auth=HotkeyAuth(wallet, receiver)
         ) as client:
-            answer = await client.post("/v1/submissions", content=source, headers={"X-Agent-Name": name})
+            answer = await client.post("/v1/submissions", content=source, headers=headers)
         if answer.is_success:
             return Sent(SubmissionReceipt.model_validate_json(answer.content), digest.hexdigest())
     except (*_NO_ANSWER, ValidationError) as error:

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -21,6 +22,7 @@ from pydantic import (
     IPvAnyAddress,
     JsonValue,
     SecretStr,
+    StringConstraints,
     ValidationError,
     model_validator,
 )
@@ -101,6 +103,21 @@ class WalletSettings(_Section):
     path: HomePath = Field(default=Path("~/.bittensor/wallets"), validate_default=True)
 
 
+def _key_safe(url: str) -> str:
+    parts = urlsplit(url)
+    near = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and near)):
+        raise ValueError("a key must not travel in the clear: give an https:// address")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("give the address alone, without user, password, query or fragment")
+    return url
+
+
+EndpointName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+KeySafeUrl = Annotated[str, AfterValidator(_key_safe)]
+"""An address that a secret may be sent to."""
+
+
 class PriceSettings(_Section):
     """What a model costs, in US dollars a million tokens; 0 for one of your own."""
 
@@ -119,6 +136,9 @@ class ModelSettings(_Section):
     """By model. Every model needs one when `rules.budget.usd` is set; else they only tell what was spent."""
     timeout_s: float = Field(default=120.0, gt=0)
     retries: int = Field(default=3, ge=0)
+    miner_endpoints: dict[EndpointName, KeySafeUrl] = Field(default_factory=dict)
+    """By name, where miners may have their own keys pay: OpenAI-compatible, and with `models` under the same
+    names. Empty: the house pays for everybody. A key goes to these addresses and to no others."""
 
 
 class SandboxSettings(_Section):
@@ -160,9 +180,9 @@ class ProblemSettings(_Section):
     """What is played."""
 
     environment: Literal["shopping", "ledger"] = "shopping"
-    """The world. A scripted policy for trying things out exists for shopping alone."""
+    """The world."""
     path: HomePath | None = None
-    """A folder of ShoppingBench files; without one problems are generated."""
+    """ShoppingBench's files, an ORO suite, or what `arena problems` made; None: problems are generated."""
     seed: int | None = None
     """Keep it secret: who knows it knows the pool. None: drawn once, and kept beside the problems."""
     products: int = Field(default=30_000, ge=200)

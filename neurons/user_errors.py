@@ -23,6 +23,7 @@ from neurons.localnet.launch import LocalNetFailed
 from neurons.localnet.metadata import MetadataUnavailable
 from neurons.miner import SubmissionRefused, ValidatorUnreachable
 from neurons.payments import NotSettled
+from neurons.sealed import KeyNotSealed
 from neurons.serving import PortTaken
 from neurons.settings import SettingsError, explained
 from neurons.stopping import TRY_LATER
@@ -57,6 +58,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     ImportFailed,
     KeyfileError,
     KnowledgeError,
+    KeyNotSealed,
     LocalNetFailed,
     MetadataUnavailable,
     MixedScorers,

@@ -73,6 +73,21 @@ class Submission(Table):
     """How many of its own fingerprints it has, those of the public baselines left out."""
 
 
+class SealedKey(Table):
+    """A model key of the miner's own, for one submission, that only the validator's sealing key opens."""
+
+    __tablename__ = "sealed_key"
+
+    submission_id: Mapped[uuid.UUID] = mapped_column(
+        ForeignKey("submission.id", ondelete="CASCADE"), primary_key=True
+    )
+    endpoint: Mapped[str]
+    """The name of the provider that it goes to."""
+    box: Mapped[str]
+    """Base64."""
+    sealed_at: Mapped[datetime]
+
+
 class Fingerprint(Table):
     """A fingerprint of a submission's source. Who has one in common with a new source is found by its key."""
 

@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import FastAPI, Header, Request, Response
 
-from arena.api import agents, miners, problem_details, races, suites
+from arena.api import agents, miners, problem_details, races, sealed_keys, suites
 from arena.api import operators as operator_routes
 from arena.api.etags import Tagged
 from arena.api.limits import Buckets, Limited
@@ -25,6 +25,7 @@ from arena.api.service import SIGNED, Service, signature
 from arena.api.signed import Authenticator
 from arena.rules import Rules
 from arena.screening import Screener
+from arena.sealing import Announcement
 from arena.submissions import Submissions
 from storage.database import Database
 from storage.tables import Submission
@@ -57,13 +58,14 @@ def create_app(
     clock: Callable[[], datetime],
     operators: Collection[str] = (),
     tick: Callable[[], float] = time.monotonic,
+    sealing: Announcement | None = None,
 ) -> FastAPI:
     """The API of one validator.
 
     `registered` says whether a hotkey is on the subnet; `commitment` gives the block and the SHA-256 (hex)
     that it committed on chain, or None. `screener` reads the sources that are sent. `clock` gives aware UTC
     datetimes, `tick` seconds that never go back. `operators` are the hotkeys (SS58) that may pause, void and
-    re-judge races.
+    re-judge races. `sealing` is what miners seal keys of their own to; None: the house pays for all.
     """
     app = FastAPI(title="Agent arena", version="1", description=__doc__)
     app.state.clock = clock
@@ -96,9 +98,19 @@ def create_app(
         request: Request,
         response: Response,
         x_agent_name: Annotated[str, Header(description="What the agent is called on the leaderboard.")],
+        x_sealed_key: Annotated[
+            str | None,
+            Header(
+                description="A model key of your own, sealed to `/v1/sealing-key` for this hotkey, source "
+                "and endpoint: the endpoint's name, a colon, and the box as base64."
+            ),
+        ] = None,
     ) -> SubmissionReceipt:
-        """Submit an agent, signed by its hotkey. The same source again answers 200 with the first receipt."""
+        """Submit an agent, signed by its hotkey. The same source again answers 200 with the first receipt;
+        a sealed key that comes with it takes the place of the one before.
+        """
         hotkey, source = await service.caller(request, body_limit=rules.source_bytes)
+        own_key = None if x_sealed_key is None else sealed_keys.parsed(x_sealed_key, sealing)
         if not await _from_chain(registered(hotkey)):
             raise ApiError("unregistered", f"register {hotkey} on the subnet before submitting")
         committed = await _from_chain(commitment(hotkey))
@@ -112,14 +124,19 @@ def create_app(
             response.status_code = 200
         async with database.session() as session:
             stored = await session.get_one(Submission, accepted.submission_id)
+            if own_key is not None:
+                await sealed_keys.store(session, stored.id, own_key, clock())
+            paid_by = await sealed_keys.paid_by(session, stored.id)
         return SubmissionReceipt(
             submission_id=stored.id,
             source_sha256=stored.source_sha256,
             submitted_at=stored.submitted_at,
             new=accepted.new,
             commitment_block=stored.commitment_block,
+            paid_by=paid_by,
         )
 
+    app.include_router(sealed_keys.routes(sealing, validator_hotkey))
     for routes in (miners.routes, races.routes, agents.routes, suites.routes, operator_routes.routes):
         app.include_router(routes(service))
     return app
@@ -139,6 +156,7 @@ def _submit_responses() -> dict[int | str, dict[str, object]]:
     refusals = (
         "too_large",
         "bad_name",
+        "bad_sealed_key",
         "not_utf8",
         "does_not_parse",
         "prohibited",

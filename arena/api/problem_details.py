@@ -33,6 +33,7 @@ TITLES: dict[str, tuple[int, str]] = {
     "too_similar": (409, "Another hotkey has the older claim to a source like this"),
     "race_over": (409, "The race is over"),
     "too_large": (413, "The request is too large"),
+    "bad_sealed_key": (422, "The sealed model key cannot be taken"),
     "bad_name": (422, "The agent's name cannot be used"),
     "not_utf8": (422, "The source is not UTF-8"),
     "does_not_parse": (422, "The source is not Python"),

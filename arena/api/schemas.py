@@ -38,6 +38,27 @@ class SubmissionReceipt(_Answer):
     new: bool
     commitment_block: int | None
     """The block in which the hotkey committed to this source; null when it did not."""
+    paid_by: Literal["house", "miner"] = "house"
+    """Whose key its model calls are made with."""
+
+
+class SealingKeyAnswer(_Answer):
+    """To whom a miner may seal a model key of its own, and where that key may go."""
+
+    model_config = _example(
+        public_key="8f" * 32,
+        hotkey=_HOTKEY,
+        signature="a1" * 64,
+        endpoints={"openrouter": "https://openrouter.ai/api/v1"},
+    )
+
+    public_key: str
+    """X25519, in hex."""
+    hotkey: str
+    signature: str
+    """The hotkey's, in hex, over `agent arena, sealing key, version 1: ` and the 32 bytes of the key."""
+    endpoints: dict[str, str]
+    """Addresses by name: the name is what is sent with the sealed key."""
 
 
 class Progress(_Answer):

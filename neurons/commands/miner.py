@@ -24,6 +24,7 @@ from neurons.commands.flags import (
 )
 from neurons.miner import Sent, commit_and_submit, validator_hotkey
 from neurons.running import chain_of
+from neurons.sealed import OwnKey, own_key
 from neurons.settings import Settings, SettingsError
 from neurons.wallets import Wallet, open_wallet
 
@@ -32,6 +33,19 @@ app = typer.Typer(help="Register, and submit an agent.", no_args_is_help=True)
 Agent = Annotated[Path, typer.Option("--agent", help="The agent's source file.", exists=True, dir_okay=False)]
 ApiUrl = Annotated[str, typer.Option("--api.url", help="The validator's address.")]
 Name = Annotated[str | None, typer.Option("--name", help="What the agent is called on the leaderboard.")]
+KeyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--key.file",
+        help="A file with a model key of your own, which then pays for the agent's calls. It is sealed so "
+        "that only the validator can open it. Sent with the same agent again, it replaces the one before.",
+        exists=True,
+        dir_okay=False,
+    ),
+]
+KeyEndpoint = Annotated[
+    str | None, typer.Option("--key.endpoint", help="Whose key it is, as the validator names its endpoints.")
+]
 
 
 @app.command("register")
@@ -65,6 +79,8 @@ def submit(
     agent: Agent,
     api_url: ApiUrl,
     name: Name = None,
+    key_file: KeyFile = None,
+    key_endpoint: KeyEndpoint = None,
     netuid: Netuid = None,
     network: Network = None,
     chain_endpoint: ChainEndpoint = None,
@@ -81,7 +97,8 @@ def submit(
     chosen, wallet = _chosen(
         flags.chain(netuid, network, chain_endpoint), wallet_name, wallet_hotkey, wallet_path, told
     )
-    sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, register=False))
+    own = _own_key(key_file, key_endpoint)
+    sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, own, register=False))
     _tell(sent, as_json)
 
 
@@ -90,6 +107,8 @@ def run(
     agent: Agent,
     api_url: ApiUrl,
     name: Name = None,
+    key_file: KeyFile = None,
+    key_endpoint: KeyEndpoint = None,
     netuid: Netuid = None,
     network: Network = None,
     chain_endpoint: ChainEndpoint = None,
@@ -106,7 +125,8 @@ def run(
     chosen, wallet = _chosen(
         flags.chain(netuid, network, chain_endpoint), wallet_name, wallet_hotkey, wallet_path, told
     )
-    sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, register=True))
+    own = _own_key(key_file, key_endpoint)
+    sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, own, register=True))
     _tell(sent, as_json)
 
 
@@ -127,7 +147,14 @@ def _chosen(
 
 
 async def _send(
-    chosen: Settings, wallet: Wallet, agent: Path, name: str, api_url: str, *, register: bool
+    chosen: Settings,
+    wallet: Wallet,
+    agent: Path,
+    name: str,
+    api_url: str,
+    own: OwnKey | None,
+    *,
+    register: bool,
 ) -> Sent:
     source = await asyncio.to_thread(agent.read_bytes)
     async with chain_of(chosen.chain) as chain:
@@ -135,8 +162,17 @@ async def _send(
         if register:
             await chain.register(wallet)
         return await commit_and_submit(
-            chain, wallet, source=source, name=name, api_url=api_url, receiver=receiver
+            chain, wallet, source=source, name=name, api_url=api_url, receiver=receiver, own_key=own
         )
+
+
+def _own_key(file: Path | None, endpoint: str | None) -> OwnKey | None:
+    """The miner's key: from a file, as every user of a machine can read what stands on a command line."""
+    if (file is None) != (endpoint is None):
+        raise SettingsError("a key of your own takes both --key.file and --key.endpoint")
+    if file is None or endpoint is None:
+        return None
+    return own_key(endpoint, file.read_text(encoding="utf-8", errors="replace"))
 
 
 def _tell(sent: Sent, as_json: bool) -> None:
@@ -145,5 +181,5 @@ def _tell(sent: Sent, as_json: bool) -> None:
     else:
         typer.echo(
             f"submission {sent.receipt.submission_id}: sha256 {sent.sha256}, committed in block "
-            f"{sent.receipt.commitment_block}"
+            f"{sent.receipt.commitment_block}; the {sent.receipt.paid_by} pays for its model"
         )

@@ -41,17 +41,20 @@ from neurons.commands.flags import (
 from neurons.host import (
     claimed_slots,
     existing_store,
+    own_keys,
     prepared_world,
     provider,
     publish_plan,
     published_plan,
     ready_sandbox,
+    sealing_key,
     seeded,
     socket_root,
 )
 from neurons.judges import chosen_judge
 from neurons.rounds import no_restart_mends
 from neurons.running import between_races, chain_of, validator_parts
+from neurons.sealed import announced
 from neurons.settings import ProblemSettings, Settings, SettingsError
 from neurons.stopping import TRY_LATER, until_stopped
 from neurons.supervision import together
@@ -192,7 +195,10 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
             )
         await chain.spec_version()
         sandbox = await ready_sandbox(
-            unsafe=chosen.sandbox.unsafe, backend=chosen.sandbox.backend, say=_log.info
+            unsafe=chosen.sandbox.unsafe,
+            backend=chosen.sandbox.backend,
+            packages=chosen.sandbox.packages,
+            say=_log.info,
         )
         problems = await asyncio.to_thread(seeded, chosen.problems, chosen.data_dir / "world")
         world = await _world(chosen, problems, chosen.rules.public_size)
@@ -201,6 +207,7 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
         await publish_plan(database, problems, public=chosen.rules.public_size, web=chosen.web)
         public = await store_suite(database, world.public, "public")
         pool = await store_suite(database, world.pool, "pool")
+        sealing = sealing_key(chosen, make=True)
         validator = Validator(
             Parts(
                 database=database,
@@ -211,6 +218,8 @@ async def _validate(chosen: Settings, every: timedelta) -> None:
                 chain=chain,
                 wallet=wallet,
                 judge=await stack.enter_async_context(chosen_judge(chosen, database)),
+                own_keys=own_keys(chosen.model, sealing),
+                sealing=announced(sealing, wallet, chosen.model.miner_endpoints),
                 operators=chosen.api.operators,
                 stalled_after_s=chosen.chain.stalled_after_s,
                 socket_root=stack.enter_context(socket_root()),
@@ -226,7 +235,10 @@ async def _work(chosen: Settings) -> None:
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(provider(chosen.model, chosen.rules.budget))
         sandbox = await ready_sandbox(
-            unsafe=chosen.sandbox.unsafe, backend=chosen.sandbox.backend, say=_log.info
+            unsafe=chosen.sandbox.unsafe,
+            backend=chosen.sandbox.backend,
+            packages=chosen.sandbox.packages,
+            say=_log.info,
         )
         database = await stack.enter_async_context(Database.open(chosen.url(), chosen.data_dir))
         await database.migrate()
@@ -238,6 +250,7 @@ async def _work(chosen: Settings) -> None:
             environments,
             sandbox,
             upstream,
+            own_keys=own_keys(chosen.model, sealing_key(chosen, make=False)),
             socket_root=stack.enter_context(socket_root()),
             first_slot=stack.enter_context(claimed_slots(chosen.sandbox.slots)),
         )

@@ -11,9 +11,11 @@ import bittensor as bt
 import httpx
 from bittensor.keyfiles import Keypair
 from fastapi import FastAPI, routing
+from nacl.public import PrivateKey
 
 from arena.api.app import create_app
 from arena.rules import Rules
+from arena.sealing import Announcement, SealingKey, signed_text
 from storage.database import Database
 from tests.arena.screeners import screener
 from tests.arena.stores import Clock
@@ -25,6 +27,12 @@ STRANGER = Keypair.create_from_uri("//Dave")
 OPERATOR = Keypair.create_from_uri("//Eve")
 SOURCE = b"def agent(problem):\n    return 'secret strategy'\n"
 RULES = Rules.load({"require_commitment": False})
+SEALING = SealingKey(PrivateKey.generate())
+ANNOUNCED = Announcement(
+    SEALING.public_key,
+    VALIDATOR.sign(signed_text(SEALING.public_key)).hex(),
+    {"near": "https://model.example/v1"},
+)
 
 
 class Signed(httpx.Auth):
@@ -78,6 +86,7 @@ def api(
     subnet: Subnet | None = None,
     rules: Rules = RULES,
     tick: Callable[[], float] = lambda: 0.0,
+    sealing: Announcement | None = ANNOUNCED,
 ) -> FastAPI:
     """The application, of which Eve is the operator. Its rate limits see the time of `tick`."""
     chain = subnet or Subnet()
@@ -91,6 +100,7 @@ def api(
         clock=clock,
         operators={OPERATOR.ss58_address},
         tick=tick,
+        sealing=sealing,
     )
 
 
