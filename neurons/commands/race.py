@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -12,12 +12,14 @@ from rich.table import Table
 from rich.text import Text
 from sqlalchemy import select
 
+from arena.achievements import attempts_of
 from arena.findings import Step
 from arena.verification import verify_race
 from neurons import settings
 from neurons.commands.flags import DatabaseUrl, DataDir, Json
 from neurons.host import existing_store
 from neurons.verifying import means_of, weights_step
+from problems.report import Achieved, Report, report
 from storage.tables import Race
 
 app = typer.Typer(
@@ -99,3 +101,53 @@ def _cell(value: object) -> Text:
     if value is None or isinstance(value, bool):
         return Text("" if value is None else "yes" if value else "no")
     return Text(str(value))
+
+
+@app.command("report")
+def report_race(
+    number: Annotated[int, typer.Argument(help="The race's number.")],
+    phase: Annotated[Literal["race", "qualifying"], typer.Option(help="Which of its problems.")] = "race",
+    data_dir: DataDir = None,
+    database_url: DatabaseUrl = None,
+    as_json: Json = False,
+) -> None:
+    """What each agent achieved by category: success (ASR), relevance (CAR), and how many had no score."""
+    chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
+
+    async def work() -> dict[str, Report]:
+        async with existing_store(chosen) as database, database.session() as session:
+            found = await attempts_of(session, number, phase)
+            return {agent: report(attempts) for agent, attempts in found.items()}
+
+    reports = asyncio.run(work())
+    if as_json:
+        agents = {agent: made.to_json() for agent, made in reports.items()}
+        typer.echo(json.dumps({"race": number, "phase": phase, "agents": agents}, indent=2))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("agent", "category", "scored", "left out", "ASR %", "95 %", "CAR %", "95 % "):
+        table.add_column(column, justify="left" if column in ("agent", "category") else "right")
+    for agent, made in reports.items():
+        for category, achieved in (*made.by_category.items(), ("all", made.overall)):
+            table.add_row(Text(agent.split()[0]), Text(category), *_figures(achieved))
+    Console().print(table)
+
+
+def _figures(achieved: Achieved) -> tuple[str, ...]:
+    asr = achieved.asr
+    return (
+        str(asr.n),
+        str(achieved.left_out),
+        _percent(asr.share),
+        _interval((asr.low, asr.high) if asr.n else None),
+        _percent(achieved.car),
+        _interval(achieved.car_interval),
+    )
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{100 * share:.1f}"
+
+
+def _interval(bounds: tuple[float, float] | None) -> str:
+    return "" if bounds is None else f"{_percent(bounds[0])}-{_percent(bounds[1])}"

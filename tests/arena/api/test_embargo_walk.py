@@ -41,6 +41,7 @@ EMBARGOED = {
 PRINTS_WHAT_IS_STORED = {
     ("race", "list"): ([], ["--json"]),
     ("race", "verify"): (["1"], ["1", "--json"], ["3"]),
+    ("race", "report"): (["1"], ["1", "--json"], ["1", "--phase", "qualifying"], ["3"]),
     ("traces", "rejudge"): (["--rubric", "1", "--judge", "grounded"],),
 }
 PRINTS_NOTHING_THAT_IS_STORED = {
