@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 READ_TRIES = 3
 PAUSE_S = 0.5
 _MOST_PAUSE_S = 30.0
-_CLOSE_S = 5.0
+_CLOSE_S = 2.0
 _REFRESH_SPEC_S = 60.0
 _POOL_IN_THE_WAY = frozenset(
     {
@@ -88,11 +88,12 @@ class Link:
         self._client: Any = None
         self._connecting = asyncio.Lock()
         self._spec: int | None = None
+        self._leaving: set[asyncio.Task[None]] = set()
 
     async def close(self) -> None:
         """Close the connection. The next use opens another."""
         client, self._client = self._client, None
-        await _put_away(client)
+        await asyncio.gather(_put_away(client), *self._leaving)
 
     async def read(self, what: str, read: Callable[[Any], Awaitable[T]]) -> T:
         """A read, tried again when the connection breaks or hangs. The deadline covers all tries."""
@@ -118,7 +119,7 @@ class Link:
                     client = await self._connected()
                     return await ask(client)
             except TimeoutError:
-                await self._drop(client)
+                self._drop(client)
                 raise
 
     async def heads(self, *, silence_s: float) -> AsyncGenerator[int, None]:
@@ -170,7 +171,7 @@ class Link:
                             raise ConnectionError("it ended") from None
                     yield int(header.number)
             except TimeoutError:
-                await self._drop(client)
+                self._drop(client)
                 raise
 
     async def _connected(self) -> Any:
@@ -187,11 +188,13 @@ class Link:
                 self._client = client
             return self._client
 
-    async def _drop(self, client: Any) -> None:
-        """Have the next call open another connection, unless one has already."""
+    def _drop(self, client: Any) -> None:
+        """Have the next call open another connection, unless one did; nobody waits for the old one."""
         if client is not None and self._client is client:
             self._client = None
-            await _put_away(client)
+            leaving = asyncio.create_task(_put_away(client))
+            self._leaving.add(leaving)
+            leaving.add_done_callback(self._leaving.discard)
 
 
 @asynccontextmanager

@@ -113,7 +113,7 @@ class ChainReader:
 
     async def wait_for_block(self, number: int, *, deadline_s: float) -> Block:
         """Wait until the chain has reached a block, and return it. Raises ChainUnavailable when late."""
-        heads = self._link.heads(silence_s=_SILENCE_S)
+        heads = self._link.heads(silence_s=min(_SILENCE_S, max(1.0, deadline_s / 4)))
         async with contextlib.aclosing(heads):
             try:
                 async with asyncio.timeout(deadline_s):
