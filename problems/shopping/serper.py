@@ -78,7 +78,7 @@ class SerperSearch:
     @property
     def longest_s(self) -> float:
         """The most that one search can take, all attempts and pauses together."""
-        return (self._retries + 1) * self._timeout_s + self._pause_s * (2**self._retries - 1)
+        return (self._retries + 1) * self._timeout_s + self._pause_s * (2.0**self._retries - 1)
 
     def close(self) -> None:
         """Close the connections."""

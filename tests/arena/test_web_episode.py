@@ -53,9 +53,7 @@ def environment(server: SerperServer, tmp_path: Path) -> ShoppingEnvironment:
 
 
 @pytest.fixture
-async def played(
-    environment: ShoppingEnvironment, upstream: Upstream, short_folder: Path
-) -> Play:
+async def played(environment: ShoppingEnvironment, upstream: Upstream, short_folder: Path) -> Play:
     async def run(*lines: str) -> EpisodeRecord:
         search = "try:\n    tools.web_search(query='what did he play')\nexcept Exception as e:\n    print(e)"
         record = await play(

@@ -36,3 +36,11 @@ def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
     path.write_text('\n{"case_id": "a"}\n')
     with pytest.raises(GoldenFileError, match="line 2"):
         score_file(path)
+
+
+def test_every_row_of_a_long_file_is_scored(shared_data: Path, tmp_path: Path) -> None:
+    first = (shared_data / "golden" / "outcome_scores.jsonl").read_text().splitlines()[0]
+    long = tmp_path / "long.jsonl"
+    long.write_text("\n".join([first] * 1_200))
+    report = score_file(long)
+    assert (report.matched, report.total) == (1_200, 1_200)

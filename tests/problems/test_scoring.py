@@ -49,6 +49,41 @@ def test_failures_name_the_rule_with_what_it_wanted_and_found() -> None:
     assert (failure.rule, failure.wanted, failure.found) == ("target 1.sku & attrs", {"material": "wool"}, [])
 
 
+def test_a_title_that_is_too_different_is_shown_with_its_similarity() -> None:
+    (title, *_) = outcome("product", {"reward": HAT}, attempt("3")).failures
+    assert title.wanted == {"title": "red wool hat", "at least": 0.7}
+    assert title.found["title"] == "blue cap"
+    assert 0 < title.found["similarity"] < 0.7
+
+
+def test_products_are_held_against_targets_by_position() -> None:
+    assert outcome("shop", {"reward": [HAT, CAP]}, attempt("1,3")).components["gt"] == 1
+    assert outcome("shop", {"reward": [HAT, CAP]}, attempt("3,1")).components["gt"] == 0
+
+
+def test_surplus_products_change_nothing() -> None:
+    assert (
+        outcome("shop", {"reward": [HAT, CAP]}, attempt("1,3,2")).components
+        == outcome("shop", {"reward": [HAT, CAP]}, attempt("1,3")).components
+    )
+
+
+def test_one_product_cannot_stand_for_two_targets() -> None:
+    found = outcome("shop", {"reward": [HAT, HAT]}, attempt("1,1"))
+    assert found.components["product"] == 0.5
+    assert [f.rule for f in found.failures] == ["target 2.recommended", "shop"]
+
+
+@pytest.mark.parametrize("written", ["1, 3", " 1,3 ", "1,,3", "1,3,1"])
+def test_spaces_and_repetitions_in_ids_change_nothing(written: str) -> None:
+    assert outcome("shop", {"reward": [HAT, CAP]}, attempt(written)).components["gt"] == 1
+
+
+def test_a_key_of_another_name_is_another_key() -> None:
+    red = {"product_id": "9", "title": [], "attributes": [{"fabric": ["wool"]}]}
+    assert outcome("product", {"reward": red}, attempt("1")).components["rule"] == 0
+
+
 def test_the_scorer_names_its_rules_and_its_similarity() -> None:
     assert outcome("product", {"reward": HAT}, attempt("1")).scorer == "shopping-rules-1+lexical-1@0.7"
 
