@@ -33,6 +33,9 @@ SAMPLES = {
     "web.snippets": "snippets.jsonl",
     "database_url": "postgresql://u@h/d",
     "rules.quota": '{"shop": 60}',
+    "rules.budget.usd": "0.5",
+    "model.prices": '{"m": {"prompt": 0.1, "completion": 0.4}}',
+    "model.miner_endpoints": '{"near": "https://model.example/v1"}',
 }
 """Values for what is unset or empty by default; of everything else the default itself is tried."""
 
