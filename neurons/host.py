@@ -29,9 +29,10 @@ from problems.shopping.answer import read_answer
 from problems.shopping.embedding import EmbeddingSimilarity
 from problems.shopping.options import ShoppingOptions
 from problems.shopping.serper import SerperSearch
+from problems.shopping.shopping_environment import NAME as SHOPPING
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
 from problems.shopping.world import World
-from problems.worlds import SHOPPING, prepared
+from problems.worlds import prepared
 from storage.database import Database
 from storage.tables import WorldPlan
 
@@ -55,7 +56,7 @@ async def ready_sandbox(
     unsafe: bool,
     backend: BackendName = "auto",
     packages: Sequence[str] = PACKAGES,
-    say: Callable[[str], None] = _unsaid
+    say: Callable[[str], None] = _unsaid,
 ) -> Sandbox:
     """The sandbox that `backend` names, or the strongest; see `choose`."""
     say("staging a Python for agents")
