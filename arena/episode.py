@@ -3,6 +3,9 @@
 The one thing to know: the verdict is drawn from the recorder's events alone. The sandbox's `Exit` may only
 explain why there is no answer; an agent that crashed or ran out of a limit *after* a valid answer is scored
 on that answer. Whatever failed on our side gives `Unscored`, never a zero.
+
+An agent from elsewhere may give its answer to no tool and return it instead. If nothing else answered, it is
+read out of that claim, and the record says so (`claimed_answer` of its last event).
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from arena.verdict import Failed, Solved, Unscored, Verdict
 from problems.environment import Attempt, AttemptStep, Environment, Outcome, ToolUse
 from problems.problem import AnsweredProblem
 from storage.events import Event
-from storage.trajectory import ModelTurn, Turn, turns
+from storage.trajectory import ModelTurn, Turn, claimed_answer, turns
 
 SANDBOX_GRACE_S = 60.0
 """For the sandbox to set up and tear down, beyond the agent's own wall limit."""
@@ -71,16 +74,24 @@ async def play(
         socket = folder / "s"
         async with recorder.serving(socket):
             ended = await _run(sandbox, Job(source, socket), limits, slot, recorder.finished)
+    answer = await _claimed(recorder, environment)
     reason, detail = _end(recorder, ended)
-    recorder.close(reason, detail)
+    recorder.close(reason, detail, answer)
     events = recorder.log.events
     verdict = await _verdict(recorder, ended, problem, environment, events)
     return EpisodeRecord(verdict, events, ended.wall_s, ended)
 
 
-def attempt(played: Sequence[Turn]) -> Attempt:
-    """What the agent did, as the environment scores it. A call not understood has no arguments."""
-    return Attempt(tuple(_step(turn) for turn in played))
+def attempt(events: Sequence[Event]) -> Attempt:
+    """What the agent did, as the environment scores it. A call not understood has no arguments.
+
+    An answer that the agent only claimed is its last step, with nothing beside it.
+    """
+    steps = [_step(turn) for turn in turns(events)]
+    claimed = claimed_answer(events)
+    if claimed is not None:
+        steps.append(AttemptStep((ToolUse(claimed.name, claimed.arguments),), timestamp_ms=claimed.at_ms))
+    return Attempt(tuple(steps))
 
 
 def _step(turn: Turn) -> AttemptStep:
@@ -142,6 +153,24 @@ def _end(recorder: Recorder, ended: Exit) -> tuple[EndReason, str]:
     return ended.reason, ended.detail
 
 
+async def _claimed(recorder: Recorder, environment: Environment) -> ToolUse | None:
+    """The answer in what the agent returned, if no call of a tool gave one. Failing to read it is ours."""
+    if recorder.claim is None or recorder.fault is not None:
+        return None
+    try:
+        async with asyncio.timeout(SCORING_TIMEOUT_S):
+            return await asyncio.to_thread(_answer_in, recorder.claim, recorder.log.events, environment)
+    except TimeoutError:
+        recorder.fail(f"reading the claim took longer than {SCORING_TIMEOUT_S:g} s")
+    except Exception as error:  # noqa: BLE001 - an environment that raises is ours to repair
+        recorder.fail(f"reading the claim: {type(error).__name__}: {str(error)[:MAX_REASON]}")
+    return None
+
+
+def _answer_in(claim: object, events: Sequence[Event], environment: Environment) -> ToolUse | None:
+    return None if environment.answered(attempt(events)) else environment.claimed(claim)
+
+
 async def _verdict(
     recorder: Recorder,
     ended: Exit,
@@ -174,7 +203,7 @@ async def _verdict(
 def _score(
     problem: AnsweredProblem, environment: Environment, events: Sequence[Event]
 ) -> tuple[bool, Outcome]:
-    made = attempt(turns(events))
+    made = attempt(events)
     return environment.answered(made), environment.score(problem, made)
 
 

@@ -59,7 +59,7 @@ def outcome_differences(trace: StoredTrace, problem: AnsweredProblem, environmen
         return _verdict("unscored", trace)
     if trace.verdict == "unscored" and not _began(trace.events):
         return []
-    made = attempt(turns(trace.events))
+    made = attempt(trace.events)
     if not environment.answered(made) and _provider_failed(trace.events):
         return _verdict("unscored", trace)
     if trace.verdict == "unscored" and (trace.reason or "").startswith(_SCORING):

@@ -14,7 +14,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from storage.events import Event
-from storage.turns import ModelTurn, ScriptedTurn, ToolRecord, turns
+from storage.turns import ClaimedAnswer, ModelTurn, ScriptedTurn, ToolRecord, claimed_answer, turns
+
+ONLY_CLAIMED = "Not executed: the agent returned this as its answer."
+"""The result of an answer that no tool call gave."""
 
 
 class NoEvidence(ValueError):
@@ -23,7 +26,7 @@ class NoEvidence(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceCall:
-    """One executed tool call with its result.
+    """One executed tool call with its result; or the answer that was only claimed, saying so as its result.
 
     `arguments` are canonical (None when they were not understood), `emitted` says whether the model emitted
     the call itself, `position` is its place among all model and tool calls of the episode: a result can only
@@ -94,15 +97,23 @@ def evidence(events: Sequence[Event]) -> Evidence:
     query = (started or {}).get("problem", {}).get("query")
     if started is None or not isinstance(query, str):
         raise NoEvidence("the events hold no `started` event with the problem's query; nothing can be judged")
-    found = turns(events)
+    found, claimed = turns(events), claimed_answer(events)
     seqs = {turn.seq for turn in found} | {record.seq for turn in found for record in turn.tool_records}
+    seqs |= set() if claimed is None else {claimed.seq}
     positions = {seq: position for position, seq in enumerate(sorted(seqs))}
-    steps = tuple(_step(turn, positions) for turn in found)
+    steps = tuple(_step(turn, positions, claimed) for turn in found)
+    if claimed is not None and not claimed.emitted:
+        position = positions[claimed.seq]
+        steps += (EvidenceStep(position, False, "", "", (_claim(claimed, position),), None, None),)
     return Evidence(query, tuple(started.get("tools") or ()), steps)
 
 
-def _step(turn: ModelTurn | ScriptedTurn, positions: Mapping[int, int]) -> EvidenceStep:
+def _step(
+    turn: ModelTurn | ScriptedTurn, positions: Mapping[int, int], claimed: ClaimedAnswer | None
+) -> EvidenceStep:
     calls = tuple(_call(record, positions) for record in turn.tool_records)
+    if claimed is not None and claimed.emitted_by == turn.seq:
+        calls += (_claim(claimed, positions[claimed.seq]),)
     if isinstance(turn, ScriptedTurn):
         return EvidenceStep(positions[turn.seq], False, "", "", calls, None, None)
     return EvidenceStep(
@@ -114,6 +125,10 @@ def _step(turn: ModelTurn | ScriptedTurn, positions: Mapping[int, int]) -> Evide
         prompt_tokens=_count(turn.usage.get("prompt_tokens")),
         completion_tokens=_count(turn.usage.get("completion_tokens")),
     )
+
+
+def _claim(claimed: ClaimedAnswer, position: int) -> EvidenceCall:
+    return EvidenceCall(claimed.name, claimed.arguments, claimed.emitted, ONLY_CLAIMED, None, position)
 
 
 def _call(record: ToolRecord, positions: Mapping[int, int]) -> EvidenceCall:

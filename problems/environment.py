@@ -152,5 +152,12 @@ class Environment(Protocol):
     def answered(self, attempt: Attempt) -> bool:
         """Whether the attempt contains an answer that can be scored."""
 
+    def claimed(self, claim: object) -> ToolUse | None:
+        """The answer in what an agent returned, as the call that gives it; None when it holds no valid one.
+
+        `claim` is any JSON value. Agents from elsewhere return the turns of a dialogue instead of calling the
+        tool (see `problems.dialogue`). Never raises for what is in the claim.
+        """
+
     def score(self, problem: AnsweredProblem, attempt: Attempt) -> Outcome:
         """Apply the rules. Pure."""

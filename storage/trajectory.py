@@ -10,6 +10,8 @@ What each step stands for:
 - a user or system message that the script wrote into a later context: a step before that call; an assistant
   message that the script put before the first call: an agent step with `llm_call_count` 0, marked injected.
 
+An answer that the agent only returned is no step: it stands in the root's `extra.claimed_answer`.
+
 The format: https://github.com/harbor-framework/harbor/blob/main/rfcs/0001-trajectory-format.md
 """
 
@@ -27,11 +29,13 @@ import atif
 from storage.events import GENESIS, Event, blobs
 from storage.turns import (
     UNFINISHED,
+    ClaimedAnswer,
     ModelTurn,
     ScriptedTurn,
     ToolCounts,
     ToolRecord,
     Turn,
+    claimed_answer,
     context,
     counts,
     emitted_id,
@@ -44,11 +48,13 @@ from storage.turns import (
 __all__ = [
     "SCHEMA_VERSION",
     "UNFINISHED",
+    "ClaimedAnswer",
     "ModelTurn",
     "ScriptedTurn",
     "ToolCounts",
     "ToolRecord",
     "Turn",
+    "claimed_answer",
     "counts",
     "end_reason",
     "timestamp",
@@ -280,14 +286,23 @@ def _cost(answered: Sequence[ModelTurn]) -> float | None:
 
 
 def _root_extra(events: Sequence[Event], started: Mapping[str, Any], head: str) -> dict[str, Any]:
-    found = counts(events)
+    found, claimed = counts(events), claimed_answer(events)
     return {
+        **({} if claimed is None else {"claimed_answer": _claim(claimed)}),
         "problem": started.get("problem"),
         "end_reason": end_reason(events),
         "chain_head": head,
         "tool_calls": {"model_emitted": found.model_emitted, "scripted": found.scripted},
         "failed_model_calls": sum(e.kind == "model_call" and "response" not in e.body for e in events),
         "refused_requests": sum(e.kind == "refused" for e in events),
+    }
+
+
+def _claim(claimed: ClaimedAnswer) -> dict[str, Any]:
+    return {
+        "function_name": claimed.name,
+        "arguments": claimed.arguments,
+        "model_emitted": claimed.emitted,
     }
 
 

@@ -6,7 +6,10 @@ the same name and equal canonical arguments that was not used up yet (the oldest
 otherwise it is *scripted*. A call whose arguments could not be understood matches an emitted call of the same
 name that could not be understood either: the tool refuses both alike.
 
-Everything here is a pure function of the events. Nothing that the agent printed, wrote or returned enters.
+Everything here is a pure function of the events. Nothing that the agent printed, wrote or returned enters,
+with one exception that stands apart: the answer of an agent that returned it instead of calling the tool for
+it (`ClaimedAnswer`). It is no turn and no tool record; it counts as a call of the script, unless the model
+emitted it.
 """
 
 from __future__ import annotations
@@ -87,8 +90,28 @@ Turn = ModelTurn | ScriptedTurn
 
 
 @dataclass(frozen=True, slots=True)
+class ClaimedAnswer:
+    """The answer of an agent that only returned it: a call that was never executed, and so has no result."""
+
+    name: str
+    arguments: dict[str, Any]
+    """Canonical."""
+    emitted_by: int | None
+    """The seq of the model call that emitted it; None when none did."""
+    at_ms: int
+    seq: int
+
+    @property
+    def emitted(self) -> bool:
+        """Whether the model emitted it itself."""
+        return self.emitted_by is not None
+
+
+@dataclass(frozen=True, slots=True)
 class ToolCounts:
-    """How many executed tool calls the model emitted itself, and how many the script made."""
+    """How many tool calls the model emitted itself, and how many the script made. An answer that was only
+    claimed is one of them.
+    """
 
     model_emitted: int
     scripted: int
@@ -106,7 +129,7 @@ def turns(events: Sequence[Event]) -> tuple[Turn, ...]:
     Raises BrokenChain when a model call refers to a blob that the log does not hold.
     """
     stored = blobs(events)
-    records, owners = _match(events)
+    records, owners, _ = _match(events)
     by_owner: dict[int, list[ToolRecord]] = {}
     for record, owner in zip(records, owners, strict=True):
         by_owner.setdefault(owner, []).append(record)
@@ -124,9 +147,17 @@ def tool_records(events: Sequence[Event]) -> tuple[ToolRecord, ...]:
     return tuple(_match(events)[0])
 
 
+def claimed_answer(events: Sequence[Event]) -> ClaimedAnswer | None:
+    """The answer that the recorder took from what the agent returned, because no call had given one."""
+    return _match(events)[2]
+
+
 def counts(events: Sequence[Event]) -> ToolCounts:
-    """How many executed tool calls are model-emitted, and how many scripted."""
-    emitted = [record.emitted for record in _match(events)[0]]
+    """How many tool calls are model-emitted, and how many scripted."""
+    records, _, claimed = _match(events)
+    emitted = [record.emitted for record in records]
+    if claimed is not None:
+        emitted.append(claimed.emitted)
     return ToolCounts(model_emitted=sum(emitted), scripted=len(emitted) - sum(emitted))
 
 
@@ -217,8 +248,11 @@ def _model_turn(event: Event, stored: Mapping[str, Any], executed: tuple[ToolRec
     )
 
 
-def _match(events: Sequence[Event]) -> tuple[list[ToolRecord], list[int]]:
-    """Every executed call, and for each the seq of the model call that emitted it, or its own if scripted."""
+def _match(events: Sequence[Event]) -> tuple[list[ToolRecord], list[int], ClaimedAnswer | None]:
+    """Every executed call; for each the seq of the model call that emitted it, or its own if scripted; and
+    the answer that was only claimed.
+    """
+    claimed: ClaimedAnswer | None = None
     unused: dict[str, deque[tuple[str, int]]] = {}
     records: list[ToolRecord] = []
     owners: list[int] = []
@@ -232,7 +266,12 @@ def _match(events: Sequence[Event]) -> tuple[list[ToolRecord], list[int]]:
             call_id, owner = waiting.popleft() if waiting else (f"scripted-{event.seq}", event.seq)
             records.append(_record(event, call_id, emitted=owner != event.seq))
             owners.append(owner)
-    return records, owners
+        elif event.kind == "ended" and event.body.get("claimed_answer") is not None:
+            name, arguments = (event.body["claimed_answer"][key] for key in ("name", "arguments"))
+            waiting = unused.get(_key(name, arguments), deque())
+            emitted_by = waiting.popleft()[1] if waiting else None
+            claimed = ClaimedAnswer(name, arguments, emitted_by, event.at_ms, event.seq)
+    return records, owners, claimed
 
 
 def _key(name: str, canonical: dict[str, Any] | None) -> str:

@@ -42,10 +42,11 @@ class Problem(dict[str, "Any"]):
 
 
 class Connection:
-    """Speaks HTTP with the recorder's socket."""
+    """Speaks HTTP with the recorder's socket. `timeout_s` is for each wait of one request."""
 
-    def __init__(self, socket_path: str) -> None:
+    def __init__(self, socket_path: str, timeout_s: float = TIMEOUT_S) -> None:
         self._socket_path = socket_path
+        self._timeout_s = timeout_s
 
     def get(self, path: str) -> tuple[int, Any]:
         """(status, JSON value). Raises OSError when the recorder is gone."""
@@ -61,7 +62,7 @@ class Connection:
             f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-            channel.settimeout(TIMEOUT_S)
+            channel.settimeout(self._timeout_s)
             channel.connect(self._socket_path)
             channel.sendall(head.encode("ascii") + body)
             answer = bytearray()

@@ -4,7 +4,8 @@
 
 Reads ARENA_SOCKET (the recorder), ARENA_PACKAGES (folders with packages, separated like PATH) and, when no
 file is named, ARENA_AGENT; the kit is the folder this file lies in. Sets OPENAI_BASE_URL and OPENAI_API_KEY,
-so that the `openai` package works unchanged. Exits with 1 and a traceback when the agent raises.
+so that the `openai` package works unchanged, and for agents of subnet 15 SANDBOX_PROXY_URL, SANDBOX_MODEL and
+CHUTES_ACCESS_TOKEN. Exits with 1 and a traceback when the agent raises.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ def main() -> int:
     agent_path = sys.argv[1] if len(sys.argv) > 1 else os.environ["ARENA_AGENT"]
     packages = os.environ.get("ARENA_PACKAGES", "").split(os.pathsep)
     # At the end, so that nothing in them can stand before the standard library.
-    sys.path += [__file__.rsplit("/", 2)[0], *(folder for folder in packages if folder)]
+    kit_folder = __file__.rsplit("/", 1)[0]
+    sys.path += [kit_folder.rsplit("/", 1)[0], *filter(None, packages), f"{kit_folder}/subnet_15"]
     import agent_kit as kit  # type: ignore[import-not-found]  # there once its folder is on sys.path
 
     sys.argv = [agent_path]
@@ -58,8 +60,9 @@ def open_port(socket_path: str) -> None:
     except (OSError, RuntimeError) as error:
         print(f"no OPENAI_BASE_URL here: {error}", file=sys.stderr)  # noqa: T201
         return
-    os.environ["OPENAI_BASE_URL"] = f"http://127.0.0.1:{shim.port}/v1"
-    os.environ["OPENAI_API_KEY"] = "not-needed"
+    url = f"http://127.0.0.1:{shim.port}"
+    os.environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "not-needed"}
+    os.environ |= {"SANDBOX_PROXY_URL": url, "SANDBOX_MODEL": "default", "CHUTES_ACCESS_TOKEN": "not-needed"}
 
 
 def run(agent_path: str, kit: Any) -> Any:
@@ -94,13 +97,28 @@ def finish(result: Any) -> Any:
 
 
 def make_claim(connection: Any, claim: Any) -> None:
-    """Tell the recorder what the agent returned. It is kept apart, and decides nothing."""
+    """Tell the recorder what the agent returned: a claim, which is kept apart.
+
+    Of a list that is too long its end is sent: in a dialogue, the answer stands there.
+    """
     import json
 
     try:
         text = json.dumps(claim, default=str, allow_nan=False)
-        if len(text) <= MAX_CLAIM:
+        if len(text) > MAX_CLAIM and isinstance(claim, list):
+            parts: list[Any] = []
+            size = 0
+            for part in reversed(json.loads(text)):
+                size += len(json.dumps(part)) + 2
+                if size > MAX_CLAIM:
+                    break
+                parts.insert(0, part)
+            print("of the return value only the end was passed on", file=sys.stderr)  # noqa: T201
+            connection.post("/claim", parts)
+        elif len(text) <= MAX_CLAIM:
             connection.post("/claim", json.loads(text))
+        else:
+            print("the return value was not passed on: it is too long", file=sys.stderr)  # noqa: T201
     except (OSError, TypeError, ValueError, RecursionError) as error:
         print(f"the return value was not passed on: {error}", file=sys.stderr)  # noqa: T201
 

@@ -40,11 +40,19 @@ def _canonical(environment: Environment, name: str, arguments: object) -> dict[s
 def _tagged(content: str) -> Iterator[tuple[str, object]]:
     for piece in _without_thinking(content).split("<tool_call>")[1:]:
         block, closed, _ = piece.partition("</tool_call>")
-        value = _parsed(block.strip()) if closed else None
+        value = _parsed(_unfenced(block.strip())) if closed else None
         for call in value if isinstance(value, list) else [value]:
             if isinstance(call, dict) and isinstance(call.get("name"), str):
                 arguments = call.get("arguments", call.get("parameters"))
                 yield call["name"], _parsed(arguments) if isinstance(arguments, str) else arguments
+
+
+def _unfenced(block: str) -> str:
+    """`block` without a Markdown fence around the whole of it."""
+    if not (block.startswith("```") and block.endswith("```") and len(block) > 6):
+        return block
+    language, _, rest = block[3:-3].partition("\n")
+    return rest if language.strip().isalnum() or not language.strip() else block[3:-3]
 
 
 def _parsed(text: str) -> object:

@@ -1,6 +1,7 @@
 """The recorder: everything an agent can reach, on one Unix socket, and the only witness of its episode.
 
-Routes: `GET /problem`, `POST /tools/{name}`, `GET /v1/models`, `POST /v1/chat/completions`, `POST /claim`.
+Routes: `GET /problem`, `POST /tools/{name}`, `GET /v1/models`, `POST /v1/chat/completions`, `POST /claim`,
+and for agents from elsewhere `GET /search/{tool}` and `POST /inference/chat/completions` (see `subnet_15`).
 The one thing to know: the socket identifies the episode. Nothing that an agent sends names an episode, a
 hotkey or a budget, so there is nothing to forge.
 """
@@ -16,6 +17,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from arena import strict_json
+from arena.recorder import subnet_15
 from arena.recorder.budget import Budget, BudgetSpent
 from arena.recorder.llm import ModelDesk
 from arena.recorder.tools import ToolDesk
@@ -23,7 +25,7 @@ from arena.recorder.upstream import Model
 from arena.recorder.wire import Request, Response, UnixHttpServer, WireLimits, json_response
 from arena.recorder.witness import Witness
 from arena.sandbox.sandbox import EndReason as SandboxEnd
-from problems.environment import Environment
+from problems.environment import Environment, ToolUse
 from problems.problem import Problem
 from storage.events import EventLog
 
@@ -130,12 +132,23 @@ class Recorder:
             await server.stop()
             await self._model_desk.close()
 
-    def close(self, reason: EndReason, detail: str) -> None:
-        """Append the last event. Call it once, after serving."""
+    @property
+    def claim(self) -> Any:
+        """What the agent says that it returned, as a JSON value; None when it said nothing."""
+        return self._claim
+
+    def fail(self, message: str) -> None:
+        """We failed the episode outside the recorder."""
+        self._witness.fail(message)
+
+    def close(self, reason: EndReason, detail: str, answer: ToolUse | None = None) -> None:
+        """Append the last event. Call it once, after serving. `answer` is the one taken from the claim."""
         witness = self._witness
+        taken = {} if answer is None else {"name": answer.name, "arguments": dict(answer.arguments)}
         witness.record(
             "ended",
             {
+                **({"claimed_answer": taken} if taken else {}),
                 "reason": reason,
                 "detail": detail,
                 "claim": self._claim,
@@ -171,10 +184,12 @@ class Recorder:
                 return json_response(200, {"problem": self._problem, "tools": self._tools})
             case "GET", ["v1", "models"]:
                 return self._model_desk.models()
-            case "POST", ["v1", "chat", "completions"]:
+            case "POST", ["v1" | "inference", "chat", "completions"]:
                 return await self._model_desk.chat(request.body)
             case "POST", ["tools", name]:
                 return await self._tool_desk.call(unquote(name), request.body)
+            case "GET", ["search", name]:
+                return await subnet_15.search(self._tool_desk, unquote(name), request.query)
             case "POST", ["claim"]:
                 return self._take_claim(request.body)
             case _:

@@ -23,11 +23,12 @@ MAX_SOCKET_PATH = 100
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A whole request. `path` is as sent, without the query."""
+    """A whole request. `path` is as sent, without the `query`."""
 
     method: str
     path: str
     body: bytes
+    query: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +172,8 @@ class _Peer:
             body += event.data
             if len(body) > self._limits.body_bytes:
                 raise _BadRequest(413, f"body larger than the {self._limits.body_bytes} bytes allowed")
-        path = head.target.decode("ascii", "replace").partition("?")[0]
-        return Request(head.method.decode("ascii", "replace"), path, bytes(body))
+        path, _, query = head.target.decode("ascii", "replace").partition("?")
+        return Request(head.method.decode("ascii", "replace"), path, bytes(body), query)
 
     async def _event(self) -> object:
         while (event := self._http.next_event()) is h11.NEED_DATA:

@@ -5,6 +5,7 @@ They run inside the sandbox, so nothing here imports them; they are read as sour
 - `model_driven`        the model acts, the script only carries its calls out: the work that is paid best
 - `model_driven_hasty`  the same idea with a model that does not look twice
 - `openai_package`      a plain script that uses the `openai` package unchanged
+- `react_in_tags`       as agents of subnet 15 are written: calls in tagged text, its answer returned
 - `subtask`             the script searches, the model only picks: scripted tool calls
 - `no_model`            no model at all
 - `ledger_clerk`        the model acts in the second world: questions over a bank ledger
@@ -22,6 +23,7 @@ NAMES = (
     "model_driven",
     "model_driven_hasty",
     "openai_package",
+    "react_in_tags",
     "subtask",
     "no_model",
     "ledger_clerk",

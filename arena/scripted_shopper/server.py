@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from arena.scripted_shopper import tagged
 from arena.scripted_shopper.shopper import Act, Quality, act
 
 MODELS: dict[str, Quality] = {
@@ -67,8 +68,13 @@ def complete(request: ShopperRequest, quality: Quality) -> dict[str, Any]:
     if request.tool_choice == "none":
         offered = []
     names = [str((tool.get("function") or {}).get("name")) for tool in offered]
-    turn = act(request.messages, names, quality=quality, seed=request.seed or 0)
+    messages, tags = request.messages, [] if offered else tagged.tools_named(request.messages)
+    if tags:
+        names, messages = tags, tagged.with_native_calls(messages)
+    turn = act(messages, names, quality=quality, seed=request.seed or 0)
     message, finish = _message(turn, len(request.messages)), "tool_calls" if turn.call else "stop"
+    if tags:
+        message, finish = tagged.in_tags(message), "stop"
     limit = request.max_completion_tokens or request.max_tokens
     if limit is not None and _completion_tokens(message) > limit:
         message = {

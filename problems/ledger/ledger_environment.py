@@ -12,6 +12,7 @@ from typing import Any
 
 import jsonschema
 
+from problems.dialogue import last_call
 from problems.environment import Attempt, Outcome, RuleFailure, ToolReply, ToolSpec, ToolUse, decoded
 from problems.ledger.ledger import ACCOUNTS, NAME, Transaction
 from problems.problem import AnsweredProblem, Problem
@@ -77,6 +78,11 @@ class LedgerEnvironment:
     def answered(self, attempt: Attempt) -> bool:
         """Whether an answer was given."""
         return any(self.is_final(use) for use in attempt.uses)
+
+    def claimed(self, claim: object) -> ToolUse | None:
+        """The last answer of a dialogue, when the tool would take it."""
+        canonical = self.canonical("submit_answer", last_call(claim, "submit_answer"))
+        return None if canonical is None else ToolUse("submit_answer", canonical)
 
     def score(self, problem: AnsweredProblem, attempt: Attempt) -> Outcome:
         """Compare the last answer, part by part, with what was wanted."""

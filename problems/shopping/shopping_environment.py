@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from problems.dialogue import last_call
 from problems.environment import Attempt, Outcome, ToolReply, ToolSpec, ToolUse
 from problems.problem import AnsweredProblem, Problem
 from problems.shopping import scoring
@@ -90,6 +91,13 @@ class ShoppingEnvironment:
     def answered(self, attempt: Attempt) -> bool:
         """Whether a product was recommended."""
         return bool(scoring.recommended_ids(attempt))
+
+    def claimed(self, claim: object) -> ToolUse | None:
+        """The last recommendation of a dialogue, when every product that it names exists."""
+        canonical = self.canonical("recommend_product", last_call(claim, "recommend_product"))
+        if canonical is None or None in map(self.catalog.get, canonical["product_ids"].split(",")):
+            return None
+        return ToolUse("recommend_product", canonical)
 
     def score(self, problem: AnsweredProblem, attempt: Attempt) -> Outcome:
         """Apply the rules. Raises UnscorableProblem when the problem is not one they know."""

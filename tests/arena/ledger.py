@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from problems.dialogue import last_call
 from problems.environment import Attempt, Outcome, RuleFailure, ToolReply, ToolSpec, ToolUse
 from problems.problem import AnsweredProblem, Problem
 
@@ -43,6 +44,10 @@ class Ledger:
         if canonical is None:
             return ToolReply("cannot understand this", None, error="cannot understand this")
         return ToolReply({"done": tool, **canonical}, canonical)
+
+    def claimed(self, claim: object) -> ToolUse | None:
+        canonical = self.canonical("answer", last_call(claim, "answer"))
+        return None if canonical is None else ToolUse("answer", canonical)
 
     def is_final(self, use: ToolUse) -> bool:
         return use.name == "finish"

@@ -26,7 +26,6 @@ from storage.database import Database
 from storage.events import Event, EventLog
 from storage.judgements import record_judgement, stored_events
 from storage.tables import Judged, Race, Submission, SuiteProblem, Trace
-from storage.turns import turns
 from tests.arena.ledger import Ledger
 from tests.arena.stores import NOW, Clock, add_submission
 
@@ -117,7 +116,7 @@ def verdict(events: Sequence[Event], problem: AnsweredProblem, right: bool | Non
     """What the rules say of it."""
     if right is None:
         return Unscored("sandbox: no room")
-    outcome = LEDGER.score(problem, attempt(turns(events)))
+    outcome = LEDGER.score(problem, attempt(events))
     return Solved(outcome) if outcome.solved else Failed(outcome.failures[0].rule, outcome)
 
 

@@ -115,7 +115,7 @@ def test_samples_could_be_submitted_as_they_are(name: str) -> None:
         for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    assert imported <= {*sys.stdlib_module_names, "agent_kit", "openai"}
+    assert imported <= {*sys.stdlib_module_names, "agent_kit", "openai", "src"}
 
 
 def test_a_sample_can_be_set_to_another_model() -> None:
@@ -136,6 +136,18 @@ async def test_model_driven_samples_make_only_model_emitted_calls(player: Player
     assert made.model_emitted >= 3
     assert made.scripted == 0
     to_atif(record.events)
+
+
+async def test_an_agent_in_subnet_15s_style_runs_unchanged_and_solves(player: Player) -> None:
+    record = await player("react_in_tags")
+    made = counts(record.events)
+    assert isinstance(record.verdict, Solved), (record.verdict, record.exit.stderr)
+    assert made.model_emitted >= 3
+    assert made.scripted == 0
+    claimed = to_atif(record.events).to_json_dict()["extra"]["claimed_answer"]
+    assert claimed["function_name"] == "recommend_product"
+    assert claimed["model_emitted"]
+    assert judge(evidence(record.events)).grade >= 0.5
 
 
 @pytest.mark.parametrize("name", ["subtask", "no_model"])
