@@ -30,6 +30,7 @@ COMMANDS = {
     "submissions": ("submissions", None, "What becomes of what miners send."),
     "judge": ("judge", None, "Measure judges, and judge stored traces."),
     "distill": ("distill", None, "From stored traces to a trained model."),
+    "localnet": ("localnet", None, "A local chain that the Bittensor SDK and btcli talk to."),
     "demo": ("demo", "run", "The whole loop on this machine."),
     "sandbox": ("sandbox", None, "What agents run in: make it, try it, show it."),
     "doctor": ("doctor", "run", "Check machine, wallet, chain and endpoints, and say what to do."),

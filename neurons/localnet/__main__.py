@@ -123,9 +123,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one")
     parser.add_argument("--port-file", type=Path, help="file to write the port to")
     parser.add_argument("--netuid", type=int, help="create this subnet in the first block of a new chain")
-    parser.add_argument(
-        "--owner", type=_address, default="//Owner", help="its owner: key URI or SS58 address"
-    )
+    parser.add_argument("--owner", type=_owner, default="//Owner", help="its owner: key URI or SS58 address")
     parser.add_argument(
         "--block-time", type=float, default=0.25, help="seconds; 0: a block when there is work for one"
     )
@@ -156,21 +154,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _address(text: str) -> str:
-    """The SS58 address of a key URI such as //Alice, or of itself."""
+def address(text: str) -> str:
+    """The SS58 address of a key URI such as //Alice, or of itself. Raises ValueError."""
     if text.startswith("//"):
         return str(bittensor_core.Keypair.create_from_uri(text).ss58_address)
     try:
         bittensor_core.ss58_decode(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text} is neither a key URI nor an SS58 address") from error
+        raise ValueError(f"{text} is neither a key URI nor an SS58 address") from error
     return text
 
 
-def _funding(text: str) -> tuple[str, float]:
-    address, _, tao = text.rpartition("=")
+def _owner(text: str) -> str:
     try:
-        return _address(address), float(tao)
+        return address(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _funding(text: str) -> tuple[str, float]:
+    account, _, tao = text.rpartition("=")
+    try:
+        return address(account), float(tao)
     except ValueError as error:
         raise argparse.ArgumentTypeError(f"{text} is not of the form URI_OR_SS58=TAO") from error
 

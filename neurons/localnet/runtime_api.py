@@ -24,6 +24,7 @@ _COLUMNS = (
     *("Active", "ValidatorPermit", "LastUpdate", "Incentive"),
     *("Dividends", "Consensus", "ValidatorTrust", "Emission"),
 )
+_METAGRAPHS = ("get_metagraph", "get_mechagraph", "get_selective_metagraph", "get_selective_mechagraph")
 _NO_PROMETHEUS = {"block": 0, "version": 0, "ip": 0, "port": 0, "ip_type": 0}
 
 
@@ -57,8 +58,8 @@ def call(view: View, runtime: Runtime, name: str, arguments: bytes) -> bytes:
         tempo = view.get(PALLET, "Tempo", netuid) if subnet.exists(view, netuid) else 0
         next_at = view.get(PALLET, "LastEpochBlock", netuid) + tempo if tempo else None
         return codec.encode_api_result(api, method, next_at)
-    if method == "get_metagraph":
-        return codec.encode_api_result(api, method, metagraph(view, netuid))
+    if method in _METAGRAPHS:
+        return codec.encode_api_result(api, method, metagraph(view, netuid, method))
     raise UnknownRuntimeApi(f"this local chain has no runtime API {name}")
 
 
@@ -94,8 +95,12 @@ def neurons(view: View, netuid: int) -> list[dict[str, Any]]:
     return records
 
 
-def metagraph(view: View, netuid: int) -> dict[str, Any] | None:
-    """A subnet as a `Metagraph` record, or None when there is none. What this chain does not keep is zero."""
+def metagraph(view: View, netuid: int, method: str) -> dict[str, Any] | None:
+    """A subnet as the record that one of `_METAGRAPHS` returns, or None when there is no such subnet.
+
+    What this chain does not keep is zero. A selection is answered with everything: a client takes what it
+    asked for.
+    """
     if not subnet.exists(view, netuid):
         return None
     everyone = neurons(view, netuid)
@@ -150,11 +155,13 @@ def metagraph(view: View, netuid: int) -> dict[str, Any] | None:
         "total_stake": stakes,
         "tao_dividends_per_hotkey": [],
         "alpha_dividends_per_hotkey": [],
+        "validators": None,
+        "commitments": None,
     }
     for per_neuron in (
         *("pruning_score", "trust", "rank", "tao_stake"),
         *("collateral_locked", "collateral_min", "collateral_earned"),
     ):
         known[per_neuron] = zeros
-    fields = view.codec.api_record_fields("SubnetInfoRuntimeApi", "get_metagraph")
+    fields = view.codec.api_record_fields("SubnetInfoRuntimeApi", method)
     return {field: known.get(field, 0) for field in fields}

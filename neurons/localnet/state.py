@@ -3,7 +3,7 @@
 A block's changes, its header and its extrinsics are written in one transaction, so a node killed at any
 moment opens again at its last whole block. Values are kept by the block that wrote them; a read at an older
 block takes the newest version not after it. Versions that no block of the last `HISTORY_BLOCKS` needs are
-deleted, as a node without an archive does.
+deleted, as a node without an archive does; blocks themselves are kept for ever, unless all is in memory.
 """
 
 from __future__ import annotations
@@ -131,6 +131,7 @@ class Ledger:
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
         self._history_blocks = history_blocks
+        self._keeps_blocks = path is not None
         self._prune_every = max(1, history_blocks // 8)
         self._db = sqlite3.connect(path or ":memory:", timeout=lock_deadline_s, isolation_level=None)
         try:
@@ -252,6 +253,9 @@ class Ledger:
         return None if row is None else Block(row[0], row[1], json.loads(row[2]), tuple(json.loads(row[3])))
 
     def _prune(self, horizon: int) -> None:
+        if not self._keeps_blocks:
+            # In memory, blocks would be all that grows; nobody can read the state of these any more.
+            self._db.execute("DELETE FROM block WHERE number > 0 AND number < ?", (horizon,))
         self._db.execute(
             "DELETE FROM storage WHERE block < ?1 AND EXISTS (SELECT 1 FROM storage AS later WHERE "
             "later.key = storage.key AND later.block > storage.block AND later.block <= ?1)",

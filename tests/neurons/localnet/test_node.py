@@ -187,6 +187,15 @@ def test_state_of_recent_blocks_is_kept_and_older_state_is_discarded(codec: Code
     assert chain.view(blocks[-5]).reader.keys(prefix, prefix, 10) == ledger.keys(prefix, prefix, 10)
 
 
+def test_a_chain_in_memory_forgets_blocks_whose_state_it_forgot(codec: Codec) -> None:
+    chain = _chain(codec, Ledger(None, history_blocks=16))
+    for _ in range(64):
+        chain.produce()
+    assert chain.block_at(20) is None
+    assert chain.block_at(0) == chain.genesis
+    assert chain.block_at(50) is not None
+
+
 def test_two_nodes_cannot_have_the_same_state_file(tmp_path: Path) -> None:
     first = Ledger(tmp_path / "chain.db")
     with pytest.raises(StateInUse, match="another node"):
