@@ -1,10 +1,10 @@
 """First process of a container: adds our system-call filter to Docker's, starts the agent, reports its end.
 
-Runs as `python -I -B boot.py READY_SOCKET FILTER PROCESSES COMMAND...` and goes on as `start.py` in a child.
-The one thing to know: this process and the agent have the same uid, so what keeps the agent out of it is that
-it cannot be dumped (PR_SET_DUMPABLE) and, as process 1, gets no signal that it does not ask for. It holds the
-connection to the outside until it is closed there, so that the container's accounts can be read in peace;
-and ends with it, so that a validator that is killed takes its containers along.
+Runs as `python -I -S -B boot.py READY_SOCKET FILTER PROCESSES COMMAND...` and goes on as `start.py` in a
+child. The one thing to know: this process and the agent have the same uid, so what keeps the agent out of it
+is that it cannot be dumped (PR_SET_DUMPABLE) and, as process 1, gets no signal that it does not ask for. It
+holds the connection to the outside until it is closed there, so that the container's accounts can be read in
+peace; and ends with it, so that a validator that is killed takes its containers along.
 
 The report, after the byte of `start.py`, is one line:
 `wait-status cpu-seconds largest-process-bytes work-bytes-free work-inodes-free`.

@@ -127,7 +127,7 @@ class BubblewrapSandbox:
             launch = Launch(
                 command=[
                     *(str(self.executable), "--args", str(_OPTIONS), "--"),
-                    *(PYTHON_FILE, "-I", "-B", "/support/start.py", str(READY), str(counted)),
+                    *(PYTHON_FILE, "-I", "-S", "-B", "/support/start.py", str(READY), str(counted)),
                     *command_inside(job),
                 ],
                 environment={},
@@ -167,15 +167,14 @@ class BubblewrapSandbox:
                 words += ["--symlink", str(folder.readlink()), str(folder)]
             elif folder.is_dir():
                 words += ["--ro-bind", str(folder), str(folder)]
+        words += ["--ro-bind", str(staged.support / "etc"), "/etc"]
         words += ["--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"]
         words += ["--proc", "/proc", "--dev", "/dev"]
-        for place in ("etc", "proc"):
-            for file in sorted((staged.support / place).rglob("*")):
-                inside = Path("/") / file.relative_to(staged.support)
-                if file.is_file() and (place == "etc" or inside.exists()):
-                    words += ["--ro-bind", str(file), str(inside)]
-        words += ["--ro-bind", str(staged.support / "start.py"), "/support/start.py"]
-        words += ["--ro-bind", str(staged.support / "screening"), "/screening"]
+        for file in sorted((staged.support / "proc").rglob("*")):
+            inside = Path("/") / file.relative_to(staged.support)
+            if file.is_file() and inside.exists():
+                words += ["--ro-bind", str(file), str(inside)]
+        words += ["--ro-bind", str(staged.support), "/support"]
         words += ["--ro-bind", str(staged.interpreter), "/python"]
         return [
             *words,

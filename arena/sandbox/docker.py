@@ -225,7 +225,7 @@ class DockerSandbox:
             "Env": [f"{name}={value}" for name, value in environment.items()],
             "Entrypoint": [],
             "Cmd": [
-                *(PYTHON_FILE, "-I", "-B", BOOT, _READY, FILTER, str(limits.processes + _ROOM)),
+                *(PYTHON_FILE, "-I", "-S", "-B", BOOT, _READY, FILTER, str(limits.processes + _ROOM)),
                 *command_inside(job),
             ],
             "NetworkDisabled": True,

@@ -90,14 +90,12 @@ def _pack(archive: tarfile.TarFile, staged: StagedPython) -> None:
         ("kit", staged.kit),
         ("support", staged.support),
         ("etc", staged.support / "etc"),
-        ("screening", staged.support / "screening"),
     ):
         archive.add(source, target, filter=_by_root)
     _add_bytes(archive, BOOT.lstrip("/"), _BOOT_SOURCE.read_bytes())
     _add_bytes(archive, FILTER.lstrip("/"), filter_program())
     cache = Path("/etc/ld.so.cache")
-    if cache.is_file():
-        _add_bytes(archive, "etc/ld.so.cache", cache.read_bytes())
+    _add_bytes(archive, "etc/ld.so.cache", cache.read_bytes() if cache.is_file() else b"")
     for inside, library in sorted(_system_libraries(staged).items()):
         archive.add(library, inside.lstrip("/"), filter=_by_root)
 
@@ -129,7 +127,9 @@ def _system_libraries(staged: StagedPython) -> dict[str, Path]:
     }
 
 
-def _by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if entry.name == "etc/ld.so.cache":
+        return None  # the staged one is empty, a place for the host's
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     entry.mtime = 0

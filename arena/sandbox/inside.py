@@ -21,7 +21,7 @@ SHARED_MEMORY_FILES = 64
 """Size of /dev/shm where it is not the work folder."""
 AGENT_FILE = "/agent/agent.py"
 SOCKET = "/run/arena/recorder.sock"
-SCREENING_FILE = "/screening/arena/screening_child.py"
+SCREENING_FILE = "/support/screening/arena/screening_child.py"
 PYTHON_FILE = "/python/bin/python3"
 ENVIRONMENT = {
     "PATH": "/python/bin",

@@ -39,9 +39,17 @@ def processes_of(uid: int) -> list[int]:
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError):
                     owner = entry.stat().st_uid
-                    if owner == uid or (owner == 0 and _effective_uid(entry.path) == uid):
+                    if owner == uid or (owner == 0 and _hidden(entry.path, uid)):
                         found.append(int(entry.name))
     return found
+
+
+def _hidden(folder: str, uid: int) -> bool:
+    """Whether a process whose folder is root's runs as `uid`. Threads of the kernel execute no file."""
+    with contextlib.suppress(FileNotFoundError):
+        os.readlink(f"{folder}/exe")  # noqa: PTH115 - a third of the cost of looking further
+        return _effective_uid(folder) == uid
+    return False
 
 
 def _effective_uid(folder: str) -> int:

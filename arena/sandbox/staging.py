@@ -125,7 +125,7 @@ def stage(
 
         def build_support(target: Path) -> None:
             _build_support(target)
-            _byte_compile(python, target / "screening", "/screening")
+            _byte_compile(python, target / "screening", "/support/screening")
 
         return StagedPython(
             interpreter=interpreter,

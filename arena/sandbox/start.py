@@ -1,11 +1,14 @@
 """The last trusted code inside a sandbox: says that everything stands, then becomes the agent's command.
 
-Runs as `python -I -B start.py READY_FD PROCESSES COMMAND...`. The byte it writes is how the outside tells a
-sandbox that could not be built from an agent that failed; the agent itself never holds that descriptor. A
+Runs as `python -I -S -B start.py READY_FD PROCESSES COMMAND...`. The byte it writes is how the outside tells
+a sandbox that could not be built from an agent that failed; the agent itself never holds that descriptor. A
 command that is this very interpreter with the same options runs on in it, which saves every episode a second
-start of Python. Standard library only, and little of it, for the same reason.
+start of Python. Standard library only, and little of it, for the same reason; without `site`, which has no
+packages to find here, and of which scripts know only `exit` and `quit`.
 """
 
+import _sitebuiltins
+import builtins
 import os
 import resource
 import sys
@@ -33,6 +36,8 @@ def run_script(ready: int, arguments: list[str]) -> None:
     os.close(ready)
     # Compiled only now: a source that does not compile is the agent's fault.
     code = compile(source, arguments[0], "exec", dont_inherit=True)
+    for name in ("exit", "quit"):
+        setattr(builtins, name, _sitebuiltins.Quitter(name, "Ctrl-D (i.e. EOF)"))
     module = type(sys)("__main__")
     module.__file__ = arguments[0]
     module.__dict__["__builtins__"] = __builtins__

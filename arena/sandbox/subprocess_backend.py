@@ -79,7 +79,7 @@ class SubprocessSandbox:
         }
         launch = Launch(
             command=[
-                *(str(staged.python), "-I", "-B", str(staged.support / "start.py"), str(READY), "0"),
+                *(str(staged.python), "-I", "-S", "-B", str(staged.support / "start.py"), str(READY), "0"),
                 *(names.get(word, word) for word in chosen),
             ],
             environment=environment,

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ import pytest
 from arena.sandbox.appearance import CONSTANTS
 from arena.sandbox.bubblewrap import BubblewrapSandbox
 from arena.sandbox.inside import SLOTS
+from arena.sandbox.launching import launcher_of
 from arena.sandbox.limits import FOLDER, Hierarchies, sweep_stale
 from arena.sandbox.probe import CHECKS
 from arena.sandbox.sandbox import PLAIN_PYTHON, PYTHON, Job, Limits, Sandbox, SandboxUnavailable, choose
@@ -330,6 +332,7 @@ async def test_a_script_runs_as_main_with_its_arguments(
     source = """
 import pickle, sys
 class Local: pass
+assert (exit, quit)
 assert isinstance(pickle.loads(pickle.dumps(Local())), Local)
 print(__name__, __file__ == sys.argv[0], sys.argv[1:], sys.flags.isolated, sys.flags.dont_write_bytecode)
 """
@@ -341,3 +344,21 @@ async def test_another_program_can_be_the_command(either: Sandbox, recorder: Pat
     command = (PYTHON, "-I", "-c", "import os; print(len(os.listdir('/proc/self/fd')))")
     ended = await either.run(Job(b"", recorder, command), limits, slot=0)
     assert ended.stdout == "4\n", ended.stderr
+
+
+async def test_a_launcher_that_is_gone_is_started_again(
+    sandbox: Sandbox, staged: StagedPython, job: MakeJob, limits: Limits
+) -> None:
+    assert (await sandbox.run(job(""), limits, slot=0)).reason == "exit"
+    requests = launcher_of(staged)._requests
+    assert requests is not None
+    requests.shutdown(socket.SHUT_RDWR)  # it ends then
+    assert (await sandbox.run(job("print(1)"), limits, slot=0)).stdout == "1\n"
+
+
+async def test_jobs_of_several_slots_run_side_by_side(sandbox: Sandbox, job: MakeJob, limits: Limits) -> None:
+    ended = await asyncio.gather(
+        *(sandbox.run(job(f"print({slot})"), limits, slot=slot) for slot in range(100, 112))
+    )
+    assert [each.stdout for each in ended] == [f"{slot}\n" for slot in range(100, 112)]
+    assert {each.leftovers for each in ended} == {0}
