@@ -28,13 +28,14 @@ from arena.sandbox.staging import StagedPython, stage
 from arena.sandbox.subprocess_backend import SubprocessSandbox
 from bench.figures import Figure, main
 from neurons.host import socket_root
-from problems.shopping.world import World, prepare_generated
+from problems.shopping.world import World
+from problems.worlds import prepared
 
 AGENT = b"""
 def solve(problem, tools, llm):
     llm.chat([{"role": "user", "content": "which one?"}])
-    tools.recommend_product(product_ids="1")
-    tools.terminate(status="success")
+    tools.search_transactions()
+    tools.submit_answer(answer="1")
 """
 CONCURRENT = 2
 DOCKER_SHARE = 5
@@ -100,7 +101,7 @@ async def _measure(rounds: int) -> list[Figure]:
     boxes = await _sandboxes(staged)
     with tempfile.TemporaryDirectory() as folder, socket_root() as sockets:
         world = await asyncio.to_thread(
-            prepare_generated, Path(folder) / "world", seed=1, products=300, public=3, pool=3
+            prepared, "ledger", Path(folder) / "world", seed=1, public=3, pool=3, products=0
         )
         async with _instant_provider() as url:
             upstream = Upstream(url, None, ("none",))
@@ -178,7 +179,7 @@ async def _instant_provider() -> AsyncIterator[str]:
     """An OpenAI-compatible endpoint that answers without thinking."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).lower()
                 length = int(head.partition(b"content-length:")[2].partition(b"\r\n")[0] or 0)

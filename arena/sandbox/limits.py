@@ -27,6 +27,8 @@ CPU_PERIOD_US = 100_000
 """One CPU for each job: its quota equals the period, so a job cannot starve its neighbours."""
 SANDBOX_PROCESSES = 2
 """Processes of the sandbox itself that are counted with the agent's."""
+_REMOVALS = 200
+"""Tries to remove a group, over 2 s."""
 ADDRESS_SPACE_ROOM = 512 << 20
 """Bytes a process may reserve beyond its memory, for stacks and arenas it never touches."""
 
@@ -284,13 +286,15 @@ def _empty(folders: list[Path], deadline_s: float) -> set[int]:
 
 def _remove(folder: Path) -> bool:
     # The kernel frees a group a moment after its last process.
-    for _ in range(400):
+    pause_s = 0.0002
+    for _ in range(_REMOVALS):
         try:
             folder.rmdir()
         except FileNotFoundError:
             return True
         except OSError:
-            time.sleep(0.005)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.01)
         else:
             return True
     return False

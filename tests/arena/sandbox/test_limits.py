@@ -117,4 +117,4 @@ def test_without_a_group_the_address_space_is_limited(limits: Limits) -> None:
 )
 def test_limits_under_which_no_agent_could_run_are_refused(limits: Limits, change: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
-        dataclasses.replace(limits, **change)  # type: ignore[arg-type]
+        dataclasses.replace(limits, **change)
