@@ -20,6 +20,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import SQLAlchemyError
 
 from arena.sandbox.sandbox import SandboxUnavailable, choose
+from arena.sandbox.slots import quarantined_here
 from arena.sandbox.staging import stage
 from neurons.chain import Chain
 from neurons.chain_types import ChainError, ChainUnavailable, Metagraph, Neuron
@@ -128,10 +129,16 @@ async def check_sandbox(chosen: Settings) -> Finding:
     """Whether a sandbox holds against the canary that tries what agents must not do."""
     try:
         sandbox = await choose(
-            await asyncio.to_thread(stage), backend=chosen.sandbox.backend, unsafe=False, install=False
+            await asyncio.to_thread(stage, packages=chosen.sandbox.packages),
+            backend=chosen.sandbox.backend,
+            unsafe=False,
+            install=False,
         )
     except SandboxUnavailable as error:
         return problem("sandbox", "no sandbox holds on this machine", str(error))
+    if left := quarantined_here():
+        what = "; ".join(f"uid {each.uid}: {each.why}" for each in left)
+        return problem("sandbox", f"{len(left)} slots are quarantined ({what})", "end what is left in them")
     return fine("sandbox", f"{sandbox.name} holds against the canary")
 
 

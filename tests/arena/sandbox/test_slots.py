@@ -18,6 +18,8 @@ from arena.sandbox.residue import residue
 from arena.sandbox.sandbox import Limits, SlotQuarantined
 from arena.sandbox.slots import NoSlotLeft, Slots, quarantined_here
 from arena.sandbox.staging import StagedPython
+from neurons.doctor import check_sandbox
+from neurons.settings import Settings
 from tests.arena.sandbox.conftest import MakeJob
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has uids to give to slots")
@@ -156,3 +158,17 @@ except OSError as error:
     assert (died.reason, died.return_code, died.hit) == ("work_inodes", 1, ("work_inodes",))
     assert "100 files" in died.detail
     assert not our_mounts()
+
+
+@as_root
+async def test_doctor_says_which_slots_are_out_of_use(
+    sandbox: BubblewrapSandbox, job: MakeJob, limits: Limits, squatter: subprocess.Popen[bytes]
+) -> None:
+    await sandbox.run(job(""), limits, slot=SLOT)
+    finding = await check_sandbox(Settings())
+    assert finding.state == "problem"
+    assert f"process {squatter.pid} of uid {UID}" in finding.detail
+    squatter.kill()
+    squatter.wait(10)
+    with Slots(own_uid=False).claim(SLOT):
+        pass  # finds nothing left, which ends the quarantine
