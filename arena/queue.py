@@ -9,7 +9,7 @@ stored twice or lost, whenever a process dies.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, and_, any_, func, literal_column, or_, sel
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from arena.rules import Rules
-from arena.verdict import Failed, Solved, Unscored, Verdict
+from arena.verdict import Unscored, Verdict, row_of
 from storage import traces
 from storage.events import Event
 from storage.tables import Episode, Race
@@ -154,14 +154,15 @@ async def complete(
     )
     if stored.scalar_one_or_none() is None:
         raise StaleLease(f"episode {leased.episode_id} was taken over; its result is dropped")
+    said = row_of(verdict)
     trace_id = await traces.append(
         session,
         episode_id=leased.episode_id,
         attempt=leased.attempt,
         final=final,
-        verdict=_verdict_name(verdict),
-        reason=None if isinstance(verdict, Solved) else verdict.reason,
-        outcome=_outcome(verdict),
+        verdict=said.verdict,
+        reason=said.reason,
+        outcome=said.outcome,
         events=events,
         wall_s=wall_s,
     )
@@ -200,18 +201,3 @@ def _leased(episode: Episode) -> Leased:
         repeat=episode.repeat,
         seed=episode.seed,
     )
-
-
-def _outcome(verdict: Verdict) -> dict[str, Any] | None:
-    outcome = None if isinstance(verdict, Unscored) else verdict.outcome
-    return None if outcome is None else asdict(outcome)
-
-
-def _verdict_name(verdict: Verdict) -> str:
-    match verdict:
-        case Solved():
-            return "solved"
-        case Failed():
-            return "failed"
-        case Unscored():
-            return "unscored"

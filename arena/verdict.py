@@ -6,8 +6,8 @@ leave unscored ones out and say how many; there is nothing here to average by mi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
 
 from problems.environment import Outcome
 
@@ -38,3 +38,23 @@ class Unscored:
 
 
 Verdict: TypeAlias = Solved | Failed | Unscored
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictRow:
+    """A verdict as it is stored with a trace."""
+
+    verdict: Literal["solved", "failed", "unscored"]
+    reason: str | None
+    outcome: dict[str, Any] | None
+
+
+def row_of(verdict: Verdict) -> VerdictRow:
+    """The verdict as it is stored."""
+    match verdict:
+        case Solved(outcome):
+            return VerdictRow("solved", None, asdict(outcome))
+        case Failed(reason, outcome):
+            return VerdictRow("failed", reason, None if outcome is None else asdict(outcome))
+        case Unscored(reason):
+            return VerdictRow("unscored", reason, None)

@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 
 COMMANDS = {
     "validator": ("validator", None, "Run a validator."),
-    "miner": ("miner", None, "Register, and submit an agent."),
+    "miner": ("miner", None, "Register, try out and submit an agent."),
     "problems": ("problems", None, "Make, import and check problems, and score by their rules."),
     "catalog": ("catalog", None, "The products that problems are about."),
     "traces": ("traces", None, "The store of judged traces."),

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy.exc import SQLAlchemyError
 
 from arena.sandbox.sandbox import SandboxUnavailable
+from arena.screening import ScreeningUnavailable
 from arena.scripted_shopper.child import ShopperNotStarted
 from distill.backend import TrainingExtraMissing
 from distill.corpus import CorpusChanged, CorpusTooSmall
@@ -23,11 +24,13 @@ from neurons.localnet.launch import LocalNetFailed
 from neurons.localnet.metadata import MetadataUnavailable
 from neurons.miner import SubmissionRefused, ValidatorUnreachable
 from neurons.payments import NotSettled
+from neurons.practice import WouldBeRefused
 from neurons.sealed import KeyNotSealed
 from neurons.serving import PortTaken
 from neurons.settings import SettingsError, explained
 from neurons.stopping import TRY_LATER
 from neurons.supervision import PartFailed
+from neurons.trace_files import NoTraceFile
 from neurons.verifying import NotPlayableHere
 from neurons.wallets import NotADemoChain, WalletMissing
 from neurons.watching import DatabaseLost
@@ -62,6 +65,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     LocalNetFailed,
     MetadataUnavailable,
     MixedScorers,
+    NoTraceFile,
     NotADemoChain,
     NotPlayableHere,
     NotSettled,
@@ -70,6 +74,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     RaceVoid,
     RunMismatch,
     SandboxUnavailable,
+    ScreeningUnavailable,
     SettingsError,
     ShopperNotStarted,
     SnippetFileError,
@@ -84,6 +89,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     UnknownRubric,
     VerbaliserError,
     WorldError,
+    WouldBeRefused,
 )
 """Each says what is wrong and what to do."""
 

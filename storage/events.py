@@ -19,7 +19,8 @@ Kinds and their bodies:
 - `tool_call` {"name", "arguments" (as written), "canonical" (or null), "content", "error" (or null),
                "repairs": [...], "elapsed_ms"}
 - `refused`   {"what", "message"}: a request that could not be taken (malformed, over budget, after the end)
-- `ended`     {"reason", "detail", "claim", ...}: last event. `reason` is one of EndReason
+- `ended`     {"reason", "detail", "claim", ...}: last event. `reason` is one of EndReason. With
+               "claimed_answer": {"name", "arguments" (canonical)} when no call answered, and the claim did
 """
 
 from __future__ import annotations

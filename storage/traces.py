@@ -36,6 +36,7 @@ from storage.trajectory import ModelTurn, counts, to_atif, tokens, turns
 
 __all__ = [
     "VERDICTS",
+    "EventsSay",
     "StoredJudgement",
     "StoredTrace",
     "TraceQuery",
@@ -44,6 +45,7 @@ __all__ = [
     "find",
     "record_judgement",
     "stream",
+    "what_events_say",
 ]
 
 VERDICTS = ("solved", "failed", "unscored")
@@ -117,6 +119,32 @@ class TraceQuery:
         return {name: value for name, value in given.items() if value is not None}
 
 
+@dataclass(frozen=True, slots=True)
+class EventsSay:
+    """What of a trace follows from its events."""
+
+    chain_head: str
+    trajectory: dict[str, Any]
+    model_emitted: int
+    scripted: int
+    prompt_tokens: int
+    completion_tokens: int
+
+
+def what_events_say(events: Sequence[Event]) -> EventsSay:
+    """All of a trace that its events decide. Raises BrokenChain when they are not what was recorded. Pure."""
+    head, found = verify(events), counts(events)
+    usages = [turn.usage for turn in turns(events) if isinstance(turn, ModelTurn)]
+    return EventsSay(
+        chain_head=head,
+        trajectory=to_atif(events).to_json_dict(),
+        model_emitted=found.model_emitted,
+        scripted=found.scripted,
+        prompt_tokens=sum(tokens(usage, "prompt_tokens") for usage in usages),
+        completion_tokens=sum(tokens(usage, "completion_tokens") for usage in usages),
+    )
+
+
 async def append(
     session: AsyncSession,
     *,
@@ -137,9 +165,7 @@ async def append(
     this attempt is already stored.
     """
     _require_consistent(episode_id, verdict, reason, outcome, events)
-    head = verify(events)
-    found = counts(events)
-    usages = [turn.usage for turn in turns(events) if isinstance(turn, ModelTurn)]
+    read = what_events_say(events)
     trace = Trace(
         id=uuid.uuid4(),
         episode_id=episode_id,
@@ -149,12 +175,12 @@ async def append(
         reason=storable(reason),
         outcome=dict(outcome) if outcome is not None else None,
         events=[event.to_json() for event in events],
-        chain_head=head,
-        trajectory=to_atif(events).to_json_dict(),
-        model_emitted=found.model_emitted,
-        scripted=found.scripted,
-        prompt_tokens=sum(tokens(usage, "prompt_tokens") for usage in usages),
-        completion_tokens=sum(tokens(usage, "completion_tokens") for usage in usages),
+        chain_head=read.chain_head,
+        trajectory=read.trajectory,
+        model_emitted=read.model_emitted,
+        scripted=read.scripted,
+        prompt_tokens=read.prompt_tokens,
+        completion_tokens=read.completion_tokens,
         wall_s=wall_s,
     )
     session.add(trace)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ from judge.neutral import visible
 from neurons import settings
 from neurons.commands.flags import DatabaseUrl, DataDir, Json
 from neurons.host import claimed_slots, existing_store, prices, ready_sandbox, socket_root
+from neurons.trace_files import read_trace
 from neurons.transcript import transcript
 from neurons.verifying import environment_of
 from storage.database import Database
@@ -38,25 +40,28 @@ _MOST_LINES = 12
 
 @app.command("show")
 def show(
-    id: Id,
+    id: Annotated[str, typer.Argument(help="The id of an episode or of a trace, or a file with a trace.")],
     attempt: Attempt = None,
     full: Annotated[bool, typer.Option("--full", help="Shorten nothing.")] = False,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     as_json: Json = False,
 ) -> None:
-    """Print an episode of this store, step by step, as the recorder saw it.
+    """Print an episode of this store, or one in a file, step by step, as the recorder saw it.
 
     It is a validator's own way to look at it: what is under embargo is shown, and marked.
     """
     chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
 
-    async def work() -> tuple[StoredTrace, str | None]:
+    async def stored(wanted: UUID) -> tuple[StoredTrace, str | None]:
         async with existing_store(chosen) as database:
-            trace = await find(database, id, attempt=attempt)
+            trace = await find(database, wanted, attempt=attempt)
             return trace, await _hidden(database, trace, chosen.rules)
 
-    trace, hidden = asyncio.run(work())
+    if Path(id).is_file():
+        trace, hidden = read_trace(Path(id)), None
+    else:
+        trace, hidden = asyncio.run(stored(_uuid(id)))
     if as_json:
         typer.echo(json.dumps(_json(trace, hidden), indent=2))
     else:
@@ -113,6 +118,13 @@ def replay(
         raise typer.Exit(1)
 
 
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is neither an id nor a file") from None
+
+
 async def _hidden(database: Database, trace: StoredTrace, rules: Rules) -> str | None:
     """Until when the episode must stay here; None when it is public."""
     async with database.session() as session:
@@ -121,8 +133,8 @@ async def _hidden(database: Database, trace: StoredTrace, rules: Rules) -> str |
     public_at = embargo.public_at(submission, races[submission.id], rules)
     if public_at is not None and public_at <= datetime.now(UTC):
         return None
-    until = "an embargo that has not begun" if public_at is None else f"{public_at:%Y-%m-%d %H:%M} UTC"
-    return f"hidden until {until}: not to be passed on"
+    until = "its race has settled" if public_at is None else f"{public_at:%Y-%m-%d %H:%M} UTC"
+    return f"hidden at least until {until}: not to be passed on"
 
 
 def _json(trace: StoredTrace, hidden: str | None) -> dict[str, Any]:

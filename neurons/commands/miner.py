@@ -22,13 +22,14 @@ from neurons.commands.flags import (
     WalletName,
     WalletPath,
 )
+from neurons.commands.run_local import run_local
 from neurons.miner import Sent, commit_and_submit, validator_hotkey
 from neurons.running import chain_of
 from neurons.sealed import OwnKey, own_key
 from neurons.settings import Settings, SettingsError
 from neurons.wallets import Wallet, open_wallet
 
-app = typer.Typer(help="Register, and submit an agent.", no_args_is_help=True)
+app = typer.Typer(help="Register, try out and submit an agent.", no_args_is_help=True)
 
 Agent = Annotated[Path, typer.Option("--agent", help="The agent's source file.", exists=True, dir_okay=False)]
 ApiUrl = Annotated[str, typer.Option("--api.url", help="The validator's address.")]
@@ -128,6 +129,9 @@ def run(
     own = _own_key(key_file, key_endpoint)
     sent = asyncio.run(_send(chosen, wallet, agent, name or agent.stem, api_url, own, register=True))
     _tell(sent, as_json)
+
+
+app.command("run-local")(run_local)
 
 
 def _chosen(

@@ -53,6 +53,7 @@ PRINTS_NOTHING_THAT_IS_STORED = {
     ("miner", "register"): "has no store",
     ("miner", "submit"): "has no store",
     ("miner", "run"): "has no store",
+    ("miner", "run-local"): "has no store, and plays problems that it makes or is given",
     ("problems", "score"): "reads a file",
     ("problems", "generate"): "makes a suite",
     ("problems", "import"): "reads what others released",
