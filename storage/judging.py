@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 CHANNEL = "arena_trace"
 """Where a trace that waits for a judge is told of, by its id."""
+_LINE_UP = 512
 _LISTEN_CHECK_S = 60.0
 _LISTEN_RETRY_S = 5.0
 _LISTEN_DEADLINE_S = 10.0
@@ -84,52 +85,93 @@ async def claim(
     Those never tried come first, then those that have been due longest, so that a trace which the judge
     cannot answer does not hold up the rest. Claimants never wait for one another.
     """
+    held = _Holder(judge, rubric, claimant, hold_s, scope)
+    taken = await _take(session, held, limit, Judging.attempts == 0)
+    if len(taken) < limit and await _line_up(session, held):
+        taken += await _take(session, held, limit - len(taken), Judging.attempts == 0)
+    if len(taken) < limit:
+        others = Judging.trace_id.not_in([trace_id for trace_id, _ in taken])
+        taken += await _take(session, held, limit - len(taken), and_(Judging.attempts > 0, others))
+    if not taken:
+        return []
+    rows = await session.execute(
+        select(Trace.id, Trace.events).where(Trace.id.in_([id_ for id_, _ in taken]))
+    )
+    events = {row.id: row.events for row in rows}
+    return [
+        Claim(trace_id, judge, rubric, claimant, attempt, stored_events(events[trace_id]))
+        for trace_id, attempt in taken
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Who claims, for which judge, how long, and of which traces."""
+
+    judge: str
+    rubric: str
+    claimant: uuid.UUID
+    hold_s: float
+    scope: Scope
+
+
+async def _line_up(session: AsyncSession, held: _Holder) -> bool:
+    """Enter traces that nobody has worked on yet, the oldest first; whether there are any.
+
+    Finding them means looking through whole races, so that many are entered at once.
+    """
     found = (
-        select(Trace.id)
+        select(
+            Trace.id, literal(held.judge), literal(held.rubric), literal(0), literal(value=True), func.now()
+        )
         .join(Episode, Episode.id == Trace.episode_id)
         .join(Race, Race.id == Episode.race_id)
-        .outerjoin(Judging, _work_of(judge, rubric, Trace.id))
-        .where(*_lacks_answer(judge, rubric, scope))
-        .where(or_(Judging.trace_id.is_(None), _free()))
-        .order_by(Judging.not_before.asc().nulls_first(), Trace.recorded_at, Trace.id)
+        .outerjoin(Judging, _work_of(held.judge, held.rubric, Trace.id))
+        .where(*_lacks_answer(held.judge, held.rubric, held.scope), Judging.trace_id.is_(None))
+        .order_by(Trace.recorded_at, Trace.id)
+        .limit(_LINE_UP)
+    )
+    entered = await session.execute(
+        insert(Judging)
+        .from_select(["trace_id", "judge", "rubric", "attempts", "waiting", "not_before"], found)
+        .on_conflict_do_nothing()
+        .returning(Judging.trace_id)
+    )
+    return bool(entered.all())
+
+
+async def _take(
+    session: AsyncSession, held: _Holder, limit: int, which: ColumnElement[bool]
+) -> list[tuple[uuid.UUID, int]]:
+    """Claim at most `limit` of the lined up: the trace and the number of the attempt, in their order."""
+    found = (
+        select(Judging.trace_id)
+        .join(Trace, Trace.id == Judging.trace_id)
+        .join(Episode, Episode.id == Trace.episode_id)
+        .join(Race, Race.id == Episode.race_id)
+        .where(Judging.judge == held.judge, Judging.rubric == held.rubric, _free(), which)
+        .where(*_lacks_answer(held.judge, held.rubric, held.scope))
+        .order_by(Judging.not_before, Trace.recorded_at, Trace.id)
         .limit(limit)
-        .with_for_update(skip_locked=True, key_share=True, of=Trace)
+        .with_for_update(skip_locked=True, of=Judging)
     )
     trace_ids = list(await session.scalars(found))
     if not trace_ids:
         return []
-    until = func.now() + timedelta(seconds=hold_s)
-    new = insert(Judging).values(
-        [
-            {
-                "trace_id": trace_id,
-                "judge": judge,
-                "rubric": rubric,
-                "attempts": 1,
-                "waiting": True,
-                "not_before": func.now(),
-                "claimed_by": claimant,
-                "claimed_until": until,
-            }
-            for trace_id in sorted(trace_ids)
-        ]
-    )
-    # Decided here, on the newest row: what was found above may have been taken and put down since.
     taken = await session.execute(
-        new.on_conflict_do_update(
-            index_elements=[Judging.trace_id, Judging.judge, Judging.rubric],
-            set_={"attempts": Judging.attempts + 1, "claimed_by": claimant, "claimed_until": until},
-            where=_free(),
-        ).returning(Judging.trace_id, Judging.attempts)
+        update(Judging)
+        .where(Judging.judge == held.judge, Judging.rubric == held.rubric)
+        .where(Judging.trace_id.in_(trace_ids))
+        .values(
+            attempts=Judging.attempts + 1,
+            claimed_by=held.claimant,
+            claimed_until=func.now() + timedelta(seconds=held.hold_s),
+        )
+        .returning(Judging.trace_id, Judging.attempts)
+        .execution_options(synchronize_session=False)
     )
     attempts = {row.trace_id: row.attempts for row in taken}
-    rows = await session.execute(select(Trace.id, Trace.events).where(Trace.id.in_(list(attempts))))
-    events = {row.id: row.events for row in rows}
-    return [
-        Claim(trace_id, judge, rubric, claimant, attempts[trace_id], stored_events(events[trace_id]))
-        for trace_id in trace_ids
-        if trace_id in attempts
-    ]
+    return [(trace_id, attempts[trace_id]) for trace_id in trace_ids]
 
 
 async def renew(session: AsyncSession, claims: Collection[Claim], *, hold_s: float) -> None:

@@ -316,6 +316,9 @@ class Judging(Table):
     """The work on one judgement: who has taken a trace up, how often it was tried, and when to try again."""
 
     __tablename__ = "judging"
+    __table_args__ = (
+        Index("ix_judging_waiting", "judge", "rubric", "not_before", postgresql_where=text("waiting")),
+    )
 
     trace_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("trace.id"), primary_key=True)
     judge: Mapped[str] = mapped_column(primary_key=True)
@@ -391,6 +394,47 @@ class AuditEntry(Table):
     reason: Mapped[str]
     effect: Mapped[dict[str, Any]]
     """What it changed: the state before, say, or how many traces go back to the judge."""
+
+
+class Collection(Table):
+    """One attempt to collect a miner's source from its node, and how it ended: for the miner to see."""
+
+    __tablename__ = "collection"
+    __table_args__ = (Index("ix_collection_hotkey", "hotkey", "id"),)
+
+    id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    hotkey: Mapped[str]
+    source_sha256: Mapped[str]
+    """What the hotkey had committed to."""
+    at: Mapped[datetime]
+    code: Mapped[str]
+    """`collected`, or the stable code of why not."""
+    detail: Mapped[str]
+    final: Mapped[bool]
+    """Asking again for the same source would change nothing."""
+    submission_id: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("submission.id"))
+
+
+class SignedResult(Table):
+    """What a validator says of a race, signed by its hotkey: our own, and those of the others that were asked.
+
+    A race that was decided with others is decided by these rows, and can be decided again from them.
+    """
+
+    __tablename__ = "signed_result"
+
+    race_id: Mapped[uuid.UUID] = mapped_column(ForeignKey("race.id"), primary_key=True)
+    hotkey: Mapped[str] = mapped_column(primary_key=True)
+    own: Mapped[bool]
+    stake: Mapped[int] = mapped_column(BigInteger)
+    """In the smallest unit of the subnet's alpha, when the race was decided."""
+    body: Mapped[bytes | None]
+    """The canonical bytes that were signed; null when there was no answer."""
+    signature: Mapped[str | None]
+    """Hex."""
+    left_out: Mapped[str | None]
+    """Why it was not counted; null when it was, or is to be."""
+    at: Mapped[datetime]
 
 
 class WorldPlan(Table):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, update
 
-from storage import traces
+from storage import judging, traces
 from storage.database import Database
 from storage.judging import (
     IN_FORCE,
@@ -110,6 +110,15 @@ async def test_claims_at_once_share_the_traces_and_double_none(database: Databas
     assert sorted(taken) == sorted(stored)
 
 
+async def test_more_traces_than_are_lined_up_at_once_are_all_claimed_once(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "_LINE_UP", 2)
+    stored = await _store(database, 5)
+    assert [trace_id for _ in range(5) for trace_id in _ids(await _claim(database, limit=1))] == stored
+    assert await _claim(database, OTHER) == []
+
+
 async def test_what_a_dead_worker_held_is_judged_by_another_and_its_own_answer_is_refused(
     database: Database,
 ) -> None:
@@ -142,7 +151,7 @@ async def test_a_trace_without_an_answer_rests_and_then_comes_after_those_never_
     assert held.trace_id == first
     await _answer(database, held, None, 3600.0)
     async with database.session() as session:
-        rests = await session.scalar(select(Judging.not_before - func.now()))
+        rests = await session.scalar(select(Judging.not_before - func.now()).where(Judging.trace_id == first))
     assert rests is not None
     assert rests.total_seconds() == pytest.approx(3600, abs=60)
     assert _ids(await _claim(database, limit=1, hold_s=NO_CLAIM_S)) == [second]
