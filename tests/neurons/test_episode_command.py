@@ -116,7 +116,7 @@ async def test_an_episode_is_shown_and_played_again_and_what_changed_is_told(
     assert shown.returncode == 0, shown.stderr
     for words in ("failed", "search_transactions", "by the model", "by the script", "nothing at all"):
         assert words in shown.stdout
-    assert "an embargo that has not begun" in shown.stdout
+    assert "hidden at least until its race has settled" in shown.stdout
     assert "\x1b" not in shown.stdout
     assert "\u202e" not in shown.stdout
     assert "[U+001B]" in shown.stdout
