@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from neurons.settings import Settings, SettingsError, default_data_dir, load
 
 SAMPLES = {
+    "sandbox.packages": '["openai"]',
     "model.base_url": "http://provider/v1",
     "model.api_key": "sk-1",
     "api.operators": '["5FHneW46xGXgs5mUiveU4sbTyGBzmstUspZC92UhjJM694ty"]',
