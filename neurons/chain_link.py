@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,6 +27,9 @@ READ_TRIES = 3
 PAUSE_S = 0.5
 _MOST_PAUSE_S = 30.0
 _CLOSE_S = 2.0
+_CLOSE_TRIES = 10
+_SESSION = "rpc-session"
+"""What the SDK names the task that receives what a connection brings."""
 _REFRESH_SPEC_S = 60.0
 _POOL_IN_THE_WAY = frozenset(
     {
@@ -157,19 +160,28 @@ class Link:
 
     async def _subscription(self, silence_s: float) -> AsyncIterator[int]:
         client = None
-        async with boundary("follow new blocks"), contextlib.AsyncExitStack() as stack:
+        async with boundary("follow new blocks"):
             try:
                 async with asyncio.timeout(self._deadline_s):
                     client = await self._connected()
                 stream = client.blocks()
-                stack.push_async_callback(stream.aclose)
                 while True:
-                    async with asyncio.timeout(silence_s):
-                        try:
-                            header = await anext(stream)
-                        except StopAsyncIteration:
-                            raise ConnectionError("it ended") from None
-                    yield int(header.number)
+                    coming: asyncio.Future[Any] = asyncio.ensure_future(anext(stream, None))
+                    try:
+                        await asyncio.wait({coming}, timeout=silence_s)
+                    finally:
+                        if not coming.done():
+                            self._soon(_let_go(stream, coming))
+                    if not coming.done():
+                        raise TimeoutError
+                    header = coming.result()
+                    if header is None:
+                        raise ConnectionError("it ended")
+                    try:
+                        yield int(header.number)
+                    except GeneratorExit:
+                        self._soon(_let_go(stream))
+                        raise
             except TimeoutError:
                 self._drop(client)
                 raise
@@ -180,10 +192,12 @@ class Link:
                 client = bt.Client(
                     self.network, fallback_endpoints=self._fallbacks, archive_endpoints=self._archives
                 )
+                before = _sessions()
                 try:
                     await client.connect()
                 except BaseException:
-                    await _put_away(client)
+                    # The SDK keeps no hold on a session whose first words were cut short.
+                    self._soon(_end(_sessions() - before))
                     raise
                 self._client = client
             return self._client
@@ -192,9 +206,12 @@ class Link:
         """Have the next call open another connection, unless one did; nobody waits for the old one."""
         if client is not None and self._client is client:
             self._client = None
-            leaving = asyncio.create_task(_put_away(client))
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
+            self._soon(_put_away(client))
+
+    def _soon(self, leaving: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(leaving)
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
 
 
 @asynccontextmanager
@@ -241,9 +258,55 @@ def _seconds(retry_after: str | None) -> float:
         return _MOST_PAUSE_S  # a date: the endpoint wants more time than a read has
 
 
-async def _put_away(client: Any) -> None:
-    """Close a client that may not want to be closed."""
-    if client is not None:
+async def _let_go(stream: Any, coming: asyncio.Future[Any] | None = None) -> None:
+    """Unsubscribe. The SDK asks the node to, and waits for its answer without a deadline, even when
+    cancelled: so not here, and not for long.
+    """
+
+    async def unsubscribe() -> None:
+        if coming is not None:
+            coming.cancel()
+            await asyncio.wait({coming})
         with contextlib.suppress(ChainError):
-            async with boundary("close"), asyncio.timeout(_CLOSE_S):
-                await client.close()
+            async with boundary("unsubscribe"):
+                await stream.aclose()
+
+    ending = asyncio.create_task(unsubscribe())
+    await asyncio.wait({ending}, timeout=_CLOSE_S)
+    for task in (ending, coming):
+        if task is not None and not task.done():
+            task.cancel()
+
+
+async def _put_away(client: Any) -> None:
+    """Close a client that may not want to be closed.
+
+    The SDK cancels its receiving task and waits for it. Before Python 3.12 `asyncio.wait_for` can swallow a
+    cancellation that comes together with a frame, and then that wait has no end: so we ask again.
+    """
+    if client is None:
+        return
+    for _ in range(_CLOSE_TRIES):
+        closing = asyncio.create_task(client.close())
+        await asyncio.wait({closing}, timeout=_CLOSE_S / _CLOSE_TRIES)
+        if closing.done():
+            if not closing.cancelled() and (error := closing.exception()) is not None:
+                _log.debug("a connection closed with %r", error)
+            return
+        closing.cancel()
+    _log.warning("a connection to the chain could not be closed within %.0f s", _CLOSE_S)
+
+
+def _sessions() -> set[asyncio.Task[Any]]:
+    """The SDK's receiving tasks."""
+    return {task for task in asyncio.all_tasks() if task.get_name() == _SESSION}
+
+
+async def _end(sessions: set[asyncio.Task[Any]]) -> None:
+    """End sessions that a connection left behind which was given up while it was made."""
+    for _ in range(_CLOSE_TRIES):
+        for task in sessions:
+            task.cancel()
+        if not sessions:
+            return
+        _, sessions = await asyncio.wait(sessions, timeout=_CLOSE_S / _CLOSE_TRIES)

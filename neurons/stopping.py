@@ -34,9 +34,10 @@ async def until_stopped(work: Coroutine[Any, Any, None], *, grace_s: float = GRA
             loop.call_later(grace_s, give_up)
 
     def give_up() -> None:
+        # The work may be over, and the loop held up by what a library left in it.
         if not task.done():
             _log.error("still busy %.1f s after being told to stop; ending as in a crash", grace_s)
-            os._exit(1)
+        os._exit(int(not task.done()))
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)

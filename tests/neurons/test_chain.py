@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from datetime import timedelta
@@ -7,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from neurons.chain import Chain, ChainRefused, ChainUnavailable
+from neurons.chain import Chain, ChainRefused, ChainUnavailable, Endpoint
+from neurons.localnet import timelock
 from neurons.localnet.launch import LocalNet
 from neurons.localnet.subnet import SubnetOptions
 from neurons.wallets import Wallet, demo_wallet
+from neurons.weights import UidWeights, due, stands, what_to_say
 from tests.neurons.conftest import BLOCK_TIME_S, NETUID, OPTIONS
 from tests.neurons.cutting_proxy import CuttingProxy
 
@@ -230,3 +233,107 @@ async def test_a_client_goes_on_when_the_node_was_killed_and_came_back(
             after = await chain.wait_for_block(before.number + 2, deadline_s=30.0)
             assert after.timestamp > before.timestamp
             assert (await chain.set_weights(validator, {uid: 1})).confirmed
+
+
+async def test_an_endpoint_is_announced_once_and_read_in_the_metagraph(
+    chain: Chain, new_wallet: NewWallet
+) -> None:
+    wallet = new_wallet()
+    hotkey, endpoint = wallet.hotkey.ss58_address, Endpoint("203.0.113.7", 8091)
+    with pytest.raises(ChainRefused, match="btcli tx burned-register"):
+        await chain.serve(wallet, endpoint)
+    await chain.register(wallet)
+    await chain.serve(wallet, endpoint)
+    neuron = (await chain.metagraph()).of(hotkey)
+    assert neuron is not None
+    assert neuron.endpoint == endpoint
+    before = await _nonce(chain, wallet)
+    await chain.serve(wallet, endpoint)
+    assert await _nonce(chain, wallet) == before
+
+
+async def test_all_commitments_are_read_at_once(chain: Chain, new_wallet: NewWallet) -> None:
+    wallets = [new_wallet() for _ in range(2)]
+    for wallet in wallets:
+        await chain.register(wallet)
+        await chain.commit(wallet, wallet.hotkey.ss58_address.encode())
+    found = await chain.commitments()
+    for wallet in wallets:
+        hotkey = wallet.hotkey.ss58_address
+        assert found[hotkey] == await chain.commitment(hotkey)
+        assert found[hotkey].content == hotkey.encode()
+
+
+async def test_a_metagraph_that_is_fresh_enough_is_not_read_again_and_tells_its_age(chain: Chain) -> None:
+    first = await chain.metagraph()
+    assert await chain.metagraph(fresh_s=60.0) is first
+    assert 0 <= first.age_s(asyncio.get_running_loop().time()) < 60
+    await chain.wait_for_block(first.block + 1, deadline_s=30.0)
+    assert (await chain.metagraph()).block > first.block
+
+
+async def test_the_next_epoch_is_one_tempo_after_the_last(chain: Chain) -> None:
+    epoch = await chain.epoch()
+    assert epoch.tempo == OPTIONS.tempo
+    assert epoch.next_block == epoch.last_block + OPTIONS.tempo
+
+
+async def test_a_uid_that_changed_hands_is_not_paid_for_its_former_holder(
+    localnet: LocalNet, new_wallet: NewWallet
+) -> None:
+    netuid, owner = 31, new_wallet()
+    full = SubnetOptions(tempo=10, weights_rate_limit=0, max_uids=3, immunity_period=1)
+    localnet.create_subnet(
+        netuid,
+        owner_coldkey=owner.coldkey.ss58_address,
+        owner_hotkey=owner.hotkey.ss58_address,
+        options=full,
+    )
+    async with Chain(localnet.url, netuid) as chain:
+        validator, old, new = new_wallet(), new_wallet(), new_wallet()
+        await chain.register(validator)
+        localnet.set_stake(netuid, validator.hotkey.ss58_address, 5000.0)
+        uid = await chain.register(old)
+        settlement = {"payout": {"units": {old.hotkey.ss58_address: 65535}, "burn": 0}}
+        own = validator.hotkey.ss58_address
+        before = what_to_say(settlement, await chain.metagraph(), own=own)
+        newest = await chain.head()
+        await chain.wait_for_block(newest.number + 3, deadline_s=30.0)
+        assert await chain.register(new) == uid
+        after = what_to_say(settlement, await chain.metagraph(), own=own)
+    assert isinstance(before, UidWeights)
+    assert isinstance(after, UidWeights)
+    assert before.weights == {uid: 65535}
+    assert (after.weights, after.missing) == ({0: 65535}, (old.hotkey.ss58_address,))
+
+
+async def test_sealed_weights_are_read_back_as_a_pending_commit_and_then_as_weights(
+    localnet: LocalNet, new_wallet: NewWallet
+) -> None:
+    netuid, owner = 32, new_wallet()
+    sealing = SubnetOptions(tempo=20, weights_rate_limit=0, commit_reveal=True)
+    localnet.create_subnet(
+        netuid,
+        owner_coldkey=owner.coldkey.ss58_address,
+        owner_hotkey=owner.hotkey.ss58_address,
+        options=sealing,
+    )
+    with timelock.sealing_to_the_known_round():
+        async with Chain(localnet.url, netuid, version_key=7) as chain:
+            validator = new_wallet()
+            uid = await chain.register(validator)
+            localnet.set_stake(netuid, validator.hotkey.ss58_address, 5000.0)
+            receipt = await chain.set_weights(validator, {0: 65535, uid: 3})
+            assert (receipt.confirmed, receipt.reveal_round) == (False, timelock.KNOWN_ROUND)
+            sealed = await chain.standing(validator.hotkey.ss58_address)
+            assert sealed.commit_reveal
+            assert stands(sealed, receipt.sent, last_sent=receipt.sent)
+            assert due(sealed, receipt.sent, last_sent=receipt.sent).why == "refresh"
+            async with asyncio.timeout(60):
+                async for _ in chain.heads():
+                    standing = await chain.standing(validator.hotkey.ss58_address)
+                    if standing.row:
+                        break
+            assert standing.row == receipt.sent
+            assert standing.sealed == ()
+            assert standing.last_update == sealed.last_update
