@@ -91,7 +91,10 @@ def run_local(
 async def _run(options: PracticeOptions, chosen: Settings) -> Practice:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     async with contextlib.AsyncExitStack() as stack:
-        progress = stack.enter_context(Progress(*columns, console=Console(stderr=True), transient=True))
+        console = Console(stderr=True)
+        progress = stack.enter_context(
+            Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        )
         shown = progress.add_task("preparing a sandbox", total=None)
 
         def say(what: str) -> None:

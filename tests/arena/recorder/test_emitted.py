@@ -31,6 +31,33 @@ def test_malformed_arguments_have_no_canonical_form(arguments: str) -> None:
             '<tool_call>{"name": "add", "arguments": "{\\"amount\\": 1}"}</tool_call>',
             [("add", {"amount": 1})],
         ),
+        (
+            '<tool_call>\n```json\n[{"name": "add", "parameters": {"amount": 1}}]\n```\n</tool_call>',
+            [("add", {"amount": 1})],
+        ),
+        ('<tool_call>```{"name": "finish", "parameters": {}}```</tool_call>', [("finish", {})]),
+        (
+            '```\n<tool_call>[{"name": "finish", "parameters": {}}]</tool_call>\n```',
+            [("finish", {})],
+        ),
+        (
+            'Inside <tool_call> I write: <tool_call>[{"name": "finish", "parameters": {}}]</tool_call>',
+            [("finish", {})],
+        ),
+        (
+            '<think>a <tool_call></think><tool_call>[{"name": "finish", "parameters": {}}]</tool_call>',
+            [("finish", {})],
+        ),
+        (
+            '<tool_call>[{"name": "add", "parameters": {"amount": 1}}, {"name": "finish", "arguments": {}}]'
+            "</tool_call><response>done</response>",
+            [("add", {"amount": 1}), ("finish", {})],
+        ),
+        (
+            '<tool_call>[{"name": "add", "parameters": {"amount": 1}},]</tool_call>'
+            '<tool_call>[{"name": "finish", "parameters": {}}]</tool_call>',
+            [("finish", {})],
+        ),
         ('<tool_call>{"name": "add"}</tool_call>', [("add", None)]),
         ('<tool_call>{"name": 3}</tool_call>', []),
         ('<tool_call>{"name": "add", "arguments"', []),
@@ -58,6 +85,10 @@ def test_a_list_of_every_possible_call_counts_only_so_far() -> None:
     assert len(_calls(tool_calls=calls)) == MAX_EMITTED
 
 
-@given(st.lists(st.sampled_from(["<tool_call>", "</tool_call>", "<think>", "</think>", "{}", "[", "x"])))
+@given(
+    st.lists(
+        st.sampled_from(["<tool_call>", "</tool_call>", "<think>", "</think>", "{}", "[", "x", "```", "\n"])
+    )
+)
 def test_no_text_makes_it_raise(pieces: list[str]) -> None:
     assert _calls(content="".join(pieces)) == []

@@ -15,7 +15,7 @@ from arena import samples
 from arena.episode import EpisodeRecord, play
 from arena.recorder.budget import Budget
 from arena.recorder.upstream import Upstream
-from arena.sandbox.sandbox import Limits
+from arena.sandbox.sandbox import Limits, Sandbox, SandboxUnavailable, choose
 from arena.sandbox.staging import StagedPython, stage
 from arena.sandbox.subprocess_backend import SubprocessSandbox
 from arena.scripted_shopper.child import ShopperServer
@@ -68,26 +68,26 @@ class Player:
     def __init__(
         self,
         world: tuple[ShoppingEnvironment, list[AnsweredProblem]],
-        sandbox: SubprocessSandbox,
+        sandbox: Sandbox,
         upstream: Upstream,
         root: Path,
     ) -> None:
-        self._environment, self.problems = world
-        self._sandbox, self._upstream, self._root = sandbox, upstream, root
+        self.environment, self.problems = world
+        self.sandbox, self.upstream, self.root = sandbox, upstream, root
 
     async def __call__(self, name: str, at: int = 0) -> EpisodeRecord:
         return await play(
             episode_id=f"{name}-{at}",
             source=samples.source(name),
             problem=self.problems[at],
-            environment=self._environment,
-            sandbox=self._sandbox,
+            environment=self.environment,
+            sandbox=self.sandbox,
             limits=LIMITS,
             slot=0,
-            upstream=self._upstream,
+            upstream=self.upstream,
             budget=Budget(),
             seed=at,
-            socket_root=self._root,
+            socket_root=self.root,
         )
 
     async def solved(self, name: str) -> int:
@@ -148,6 +148,18 @@ async def test_an_agent_in_subnet_15s_style_runs_unchanged_and_solves(player: Pl
     assert claimed["function_name"] == "recommend_product"
     assert claimed["model_emitted"]
     assert judge(evidence(record.events)).grade >= 0.5
+
+
+async def test_it_does_so_in_the_sandbox_that_foreign_code_is_run_in(player: Player) -> None:
+    try:
+        strongest = await choose(stage())
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    record = await Player((player.environment, player.problems), strongest, player.upstream, player.root)(
+        "react_in_tags"
+    )
+    assert isinstance(record.verdict, Solved), (record.verdict, record.exit.stderr)
+    assert counts(record.events).scripted == 0
 
 
 @pytest.mark.parametrize("name", ["subtask", "no_model"])
