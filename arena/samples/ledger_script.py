@@ -9,8 +9,8 @@ NAMES = re.compile(r"(?:I pay|payment to) (.+?) from my|\d, (.+?) or (.+?), and"
 
 
 def solve(problem: Problem, tools: Tools, llm: Llm) -> None:
-    account, start, end = PERIOD.search(problem.query).groups()
-    names = [name for name in NAMES.search(problem.query).groups() if name]
+    [(account, start, end)] = PERIOD.findall(problem.query)
+    names = [name for name in NAMES.findall(problem.query)[0] if name]
     wanted = {"account": account, "from": start, "to": end, "max_amount": -0.01}
     found = {name: tools.call("search_transactions", {"text": name, **wanted}) for name in names}
     totals = {name: -sum(row["amount"] for row in rows) for name, rows in found.items()}

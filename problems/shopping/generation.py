@@ -45,6 +45,8 @@ Run = Callable[[Iterable[Batch]], Iterator[list[Certified]]]
 class Order:
     """What is asked for: problems by category, over the given difficulties or their default shares.
 
+    Of the default shares, what a small catalog does not give of one is made of an easier one.
+
     `facts` are what web problems ask for. Raises ValueError for an unknown category or difficulty, and for
     web problems without facts.
     """
@@ -76,7 +78,9 @@ def certified(catalog: Catalog, order: Order, *, workers: int | None = None) -> 
     """
     count = workers or len(os.sched_getaffinity(0))
     with _running(catalog, order, 1 if order.total < _ALONE else count) as run:
-        yield from in_order(catalog.size, order.dealt(), seed=order.seed, run=run)
+        yield from in_order(
+            catalog.size, order.dealt(), seed=order.seed, run=run, strict=bool(order.difficulties)
+        )
 
 
 def suite_of(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from problems.shopping.catalog import WINDOW
+
 CATEGORIES = ("product", "shop", "voucher", "web")
 DIFFICULTIES = ("easy", "medium", "hard")
 
@@ -27,12 +29,14 @@ class Level:
     alone: bool = False
     """A single target must be the only product of its kind that has all that is asked, and near-twins must
     exist that lack some of it."""
+    deepest: tuple[int, int] = (1, WINDOW)
+    """Where a plain search shows the target, in a basket the one that is shown last: from, to."""
 
 
 LEVELS: Mapping[str, Level] = {
-    "easy": Level("easy", 2, 2, twins=False),
+    "easy": Level("easy", 2, 2, twins=False, deepest=(1, 5)),
     "medium": Level("medium", 3, 2, twins=True),
-    "hard": Level("hard", 4, 3, twins=True, alone=True),
+    "hard": Level("hard", 4, 3, twins=True, alone=True, deepest=(3, WINDOW)),
 }
 SHARES: Mapping[str, Mapping[str, int]] = {
     "product": {"easy": 84, "medium": 83, "hard": 83},

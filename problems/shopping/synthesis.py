@@ -12,9 +12,11 @@ any order by any number of processes, and taken in order they give the same prob
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from random import Random
 
 from problems.problem import AnsweredProblem
@@ -41,6 +43,8 @@ BATCH = 16
 """Problems that a batch tries to make."""
 _TRIES = 60
 """Tries a problem, before the catalog is said to be too small for it."""
+_VAIN = 40
+"""Batches in a row that give nothing new, after which more of them would not either."""
 _REUSE = 0.05
 """Share of problems that may use targets which already stand in another: variants do occur."""
 
@@ -214,10 +218,15 @@ class Synthesiser:
         if gives_away(query, products):
             return None
         shops = {product.shop_id for product in products}
+        ranks = []
         for one, target in zip(picked, targets, strict=True):
             inside = one.product.shop_id if lead not in (None, one) and len(shops) == 1 else None
-            if not self._reachable(one, target, fact, inside):
+            ranks.append(self._rank(one, target, fact, inside))
+            if ranks[-1] is None:
                 return None
+        deepest = max(rank for rank in ranks if rank is not None)
+        if not level.deepest[0] <= deepest <= level.deepest[1]:
+            return None
         satisfying = tuple(one.satisfying for one in found)
         answer: Raw = {"reward": raw[0] if category in ("product", "web") else raw}
         if voucher is not None:
@@ -239,11 +248,15 @@ class Synthesiser:
         nouns = tuple(one.kind.noun for one in picked)
         return Certified(problem, nouns, satisfying, "" if fact is None else fact.question)
 
-    def _reachable(self, one: Shelved, target: Target, fact: Fact | None, shop_id: str | None) -> bool:
-        """Whether a plain search shows the target; within `shop_id` where another product leads to it."""
+    def _rank(self, one: Shelved, target: Target, fact: Fact | None, shop_id: str | None) -> int | None:
+        """Where a plain search shows the target, from 1; None where it does not.
+
+        The search is within `shop_id` where another product leads to it.
+        """
         said = [] if fact is None else [fact.answer]
         words, filters = plain_search(target, one.kind.noun, said=said, shop_id=shop_id)
-        return one.row in self._catalog.window(words, filters)
+        rows = self._catalog.window(words, filters)
+        return rows.index(one.row) + 1 if one.row in rows else None
 
 
 def _only_shop(picked: Sequence[Shelved], made: Certified) -> bool:
@@ -261,32 +274,53 @@ def in_order(
     *,
     seed: int,
     run: Callable[[Iterable[Batch]], Iterator[list[Certified]]],
+    strict: bool = True,
 ) -> Iterator[Certified]:
     """Certified problems, as many of each (category, difficulty) as `counts` asks for, without repetitions.
 
     `size` is the catalog's; `run` makes batches and gives them back in order. A target that stands in another
-    problem is used again in few of them only. Raises SynthesisError when the catalog is too small.
+    problem is used again in few of them only. Unless `strict`, what a small catalog does not give of a
+    difficulty is made of the next in `counts` of its category. Raises SynthesisError when it is too small.
     """
-    queries: set[str] = set()
-    used: set[str] = set()
-    repeats = 0
-    for (category, difficulty), count in counts.items():
+    found = _Found()
+    missing: dict[str, int] = {}
+    left = Counter(category for category, _ in counts)
+    for (category, difficulty), asked in counts.items():
+        left[category] -= 1
+        count = asked + missing.pop(category, 0)
         batches = (Batch(seed, category, difficulty, n) for n in range(max(4, count * _TRIES // BATCH)))
-        made = 0
-        for certified in (one for batch in run(batches) for one in batch) if count else ():
-            targets = {key for key in certified.problem.leak_keys if key.startswith("product:")}
-            repeated = not targets.isdisjoint(used)
-            if certified.problem.problem.query in queries or (repeated and repeats >= _REUSE * len(queries)):
-                continue
-            queries.add(certified.problem.problem.query)
-            used |= targets
-            repeats += repeated
-            made += 1
-            yield certified
-            if made == count:
+        made = vain = 0
+        for batch in run(batches) if count else ():
+            taken = list(islice(filter(found.takes, batch), count - made))
+            yield from taken
+            made += len(taken)
+            vain = 0 if taken else vain + 1
+            if made == count or vain == _VAIN:
                 break
-        if made < count:
+        if made < count and (strict or not left[category]):
             raise SynthesisError(_too_small(category, difficulty, made, count, size))
+        missing[category] = count - made
+
+
+@dataclass(slots=True)
+class _Found:
+    """The problems so far, as far as they bear on which others are taken."""
+
+    queries: set[str] = field(default_factory=set)
+    used: set[str] = field(default_factory=set)
+    repeats: int = 0
+
+    def takes(self, certified: Certified) -> bool:
+        """Whether the problem is none of those, and uses none of their targets but in few cases."""
+        targets = {key for key in certified.problem.leak_keys if key.startswith("product:")}
+        repeated = not targets.isdisjoint(self.used)
+        query = certified.problem.problem.query
+        if query in self.queries or (repeated and self.repeats >= _REUSE * len(self.queries)):
+            return False
+        self.queries.add(query)
+        self.used |= targets
+        self.repeats += repeated
+        return True
 
 
 def _too_small(category: str, difficulty: str, made: int, count: int, size: int) -> str:
@@ -309,21 +343,23 @@ def synthesise(
     Raises SynthesisError when the catalog is too small for that, ValueError on another category.
     """
     maker = Synthesiser(catalog, similarity=similarity)
-    return list(in_order(catalog.size, by_difficulty(counts), seed=seed, run=partial(map, maker.batch)))
+    return list(
+        in_order(catalog.size, by_difficulty(counts), seed=seed, run=partial(map, maker.batch), strict=False)
+    )
 
 
 def by_difficulty(counts: Mapping[str, int], difficulties: Sequence[str] = ()) -> dict[tuple[str, str], int]:
     """Counts by category dealt out over difficulties: evenly over the given ones, else in default shares.
+
+    The hardest come first.
 
     Raises ValueError for an unknown category or difficulty.
     """
     for kind, given, known in (("category", counts, CATEGORIES), ("difficulty", difficulties, DIFFICULTIES)):
         if unknown := [name for name in given if name not in known]:
             raise ValueError(f"there is no {kind} {unknown[0]!r}: it is one of {', '.join(known)}")
-    return {
-        (category, difficulty): number
-        for category, count in counts.items()
-        for difficulty, number in dealt(
-            count, dict.fromkeys(difficulties, 1) if difficulties else SHARES[category]
-        ).items()
-    }
+    asked: dict[tuple[str, str], int] = {}
+    for category, count in counts.items():
+        shares = dealt(count, dict.fromkeys(difficulties, 1) if difficulties else SHARES[category])
+        asked |= {(category, name): shares[name] for name in reversed(DIFFICULTIES) if name in shares}
+    return asked

@@ -101,14 +101,33 @@ _PHRASES: dict[str, tuple[str, ...]] = {
     "certification": ("with {} certification", "certified {}"),
 }
 _SERVICES = {
-    "official": ("from LazMall", "available on LazMall", "with LazMall perks"),
-    "freeShipping": ("with free shipping", "with free delivery", "that ship for free"),
-    "COD": ("with cash on delivery", "that can be paid by cash on delivery"),
-    "flashsale": ("with LazFlash deals", "on LazFlash sale"),
+    "official": ("from LazMall", "available on LazMall", "with LazMall perks", "from an official store"),
+    "freeShipping": (
+        "with free shipping",
+        "with free delivery",
+        "that ship for free",
+        "with no-cost delivery",
+    ),
+    "COD": ("with cash on delivery", "that can be paid by cash on delivery", "with payment on delivery"),
+    "flashsale": ("with LazFlash deals", "on LazFlash sale", "from a flash sale"),
 }
-_ABOVE = ("priced above {low} PHP", "that cost more than {low} pesos", "with a price over {low} PHP")
-_BELOW = ("priced below {high} PHP", "that cost less than {high} pesos", "for under {high} PHP")
+_ABOVE = (
+    "priced above {low} PHP",
+    "that cost more than {low} pesos",
+    "with a price over {low} PHP",
+    "with prices starting at {low} PHP",
+    "that cost at least {low} pesos",
+)
+_BELOW = (
+    "priced below {high} PHP",
+    "that cost less than {high} pesos",
+    "for under {high} PHP",
+    "that cost at most {high} pesos",
+    "priced at up to {high} PHP",
+)
 _BETWEEN = (
+    "in the price range of {low} to {high} PHP",
+    "that cost between {low} and {high} pesos",
     "priced between {low} and {high} PHP",
     "priced from {low} to {high} pesos",
     "with a price between {low} and {high} PHP",
@@ -120,20 +139,38 @@ _ONE = (
     "Can you find {}?",
     "I need {}.",
     "Please help me find {}.",
+    "I want {}.",
+    "I'd like to buy {}.",
+    "Do you have {}?",
+    "Could you show me {}?",
+    "I am searching for {}.",
+    "Find me {}, please.",
 )
 _SHOP = (
     ("Find a shop that offers these items: ", " The shop should sell all these products."),
     ("I want to buy everything in one place. Which shop sells all of the following? ", ""),
     ("Looking for a shop that offers these items: ", " Please show shops that sell all of them."),
     ("Find one seller who has all of these: ", ""),
+    ("Which store sells all of these? ", ""),
+    ("I would like to order everything from one shop: ", ""),
+    ("Show me a shop where I can get all of the following: ", " Everything must come from that shop."),
 )
-_SEVERAL = ("I'm looking for several things: ", "I need the following: ", "Show me these products: ", "")
+_SEVERAL = (
+    "I'm looking for several things: ",
+    "I need the following: ",
+    "Show me these products: ",
+    "I want to buy these: ",
+    "Please find me all of these: ",
+    "",
+)
 _WEB = (
     "Whatever the answer is, I want to buy {} with that in the name.",
     "The answer is in the name of what I want: {}.",
     "Please find me {}, called after the answer.",
     "I would like to buy {} whose title names the answer.",
 )
+_TERMS_FIRST = 0.2
+"""How often price and services are said before what the product is like."""
 _ORDINALS = ("First, ", "Second, ", "Third, ", "Fourth, ")
 
 
@@ -184,7 +221,7 @@ def voucher_text(voucher: Voucher) -> str:
 
 
 def noun_phrase(rng: Random, noun: str, target: Target) -> str:
-    """One product: its kind, and a phrase for each constraint; price and services last."""
+    """One product: its kind, and a phrase for each constraint; price and services mostly last."""
     features = [_feature(rng, key, value) for option in target.sku_options for key, value in option.items()]
     features += [
         _feature(rng, key, value)
@@ -196,7 +233,7 @@ def noun_phrase(rng: Random, noun: str, target: Target) -> str:
     terms = [rng.choice(_SERVICES[service]) for service in target.service if service in _SERVICES]
     terms += [price_phrase(rng, price) for price in target.price]
     rng.shuffle(terms)
-    return noun + _joined(features + terms)
+    return noun + _joined(terms + features if rng.random() < _TERMS_FIRST else features + terms)
 
 
 def price_phrase(rng: Random, price: PriceRange) -> str:

@@ -14,14 +14,17 @@ from neurons import cli
 from problems.shopping.world import prepare_suite
 from problems.suite_files import read_suite
 from problems.worlds import prepared
+from tests.problems.scripted_endpoint import KEY, Model, served
 
 FACTS = [
-    {
-        "question": "Which plant gives the fibre of most shirts?",
-        "answer": "cotton",
-        "content": "It is cotton.",
-    },
     {"question": "What is tanned hide called?", "answer": "leather", "content": "Tanned hide is leather."},
+    {"question": "Which plant gives most shirts their fibre?", "answer": "cotton"},
+    {"question": "What do pandas eat?", "answer": "bamboo"},
+    {"question": "Which polymer did Carothers invent for DuPont?", "answer": "nylon"},
+    {"question": "Of what are windows made?", "answer": "glass"},
+    {"question": "What do carpenters work with above all?", "answer": "wood"},
+    {"question": "What is a net's fabric called?", "answer": "mesh"},
+    {"question": "What is the opposite of glossy?", "answer": "matte"},
 ]
 
 
@@ -167,3 +170,25 @@ def test_a_release_is_brought_in_with_what_is_refused_by_name(run: Arena, tmp_pa
     assert "3 problems in s" in ended.out
     assert "refused oro.json:4: it is malformed at reward" in ended.out
     assert len(read_suite(tmp_path / "s").problems) == 3
+
+
+def test_a_model_words_the_queries_and_what_it_cannot_is_counted(
+    run: Arena, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    model = Model(misread=lambda read: "hm", faults=6)
+    with served(model) as url:
+        arguments = ("--products=300", "--count=4", "--categories=product", f"--llm.base-url={url}")
+        made = run("generate", *arguments, "--llm.model=m", "--llm.tries=1", "--out=a")
+        refusing = run("generate", *arguments, "--llm.model=m", "--llm.refuse", "--out=b", "--json")
+        model.status, model.asked = 401, []
+        refused = run("generate", *arguments, "--llm.model=m", "--out=c")
+    assert made.status == refusing.status == 0
+    assert "times: written by the model and read back" in made.out
+    assert "times: kept its template: the reading is not the JSON that was asked for" in made.out
+    queries = [p.problem.query for p in read_suite(tmp_path / "a").problems]
+    assert 0 < sum(query.startswith("I wish for ") for query in queries) < 4
+    assert json.loads(refusing.out)["problems"] == 4
+    assert refused.status == 2
+    assert "OPENAI_API_KEY" in refused.err
+    assert KEY not in refused.err + made.out

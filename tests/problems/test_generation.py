@@ -20,8 +20,10 @@ from problems.shopping.certificate import NotExact, cents, holds_words, prove
 from problems.shopping.drawing import draw_voucher, needed_voucher
 from problems.shopping.facts import Fact, KnowledgeError, read_facts
 from problems.shopping.generation import Order, certified
+from problems.shopping.generator import generate
 from problems.shopping.levels import SHARES, SIZES, dealt
 from problems.shopping.product import Product
+from problems.shopping.reach import plain_search
 from problems.shopping.scoring import intended_attempt, score
 from problems.shopping.shelf import Shelf, fulfils
 from problems.shopping.similarity import LexicalSimilarity
@@ -87,6 +89,27 @@ def test_a_hard_product_problem_has_one_answer_and_near_twins_that_are_none(
         assert problem.answer["satisfying"] == [1]
         title = problem.answer["reward"]["title"][0]
         assert sum(alike(product.title, title) >= 0.7 for product in catalog) > 1
+
+
+def test_what_is_easy_is_shown_early_and_what_is_hard_is_not(catalog: Catalog, made: list[Certified]) -> None:
+    for one in made:
+        if one.problem.problem.category == "product" and one.problem.problem.difficulty != "medium":
+            (target,) = read_answer(one.problem).reward
+            words, filters = plain_search(target, one.nouns[0])
+            shown = [
+                p.product_id for n in range(1, 6) for p in catalog.search(words, page=n, filters=filters)
+            ]
+            rank = shown.index(target.product_id) + 1
+            assert (rank <= 5) if one.problem.problem.difficulty == "easy" else (rank >= 3)
+
+
+def test_what_a_small_catalog_does_not_give_is_made_easier_unless_it_was_asked_for(tmp_path: Path) -> None:
+    small = Catalog.build(tmp_path / "small", generate(3, 120))
+    made = list(certified(small, Order({"product": 30}, 2), workers=1))
+    assert len(made) == 30
+    assert Counter(one.problem.problem.difficulty for one in made)["hard"] < 9
+    with pytest.raises(SynthesisError, match="of 30 hard product"):
+        list(certified(small, Order({"product": 30}, 2, ("hard",)), workers=1))
 
 
 def test_the_rules_solve_every_intended_answer(catalog: Catalog, made: list[Certified]) -> None:

@@ -66,7 +66,7 @@ async def test_a_pools_problems_are_published_once_their_race_has_settled_withou
             (await played.race(race_id)).drawn or ()
         )
         assert {tuple(p["drawn_in"]) for p in problems} == {(1,)}
-        assert set(problems[0]["problem"]) == {"problem_id", "environment", "category", "query"}
+        assert set(problems[0]["problem"]) == {"problem_id", "environment", "category", "query", "difficulty"}
         assert_problem(await client.get("/v1/suites/nothing"), 404, "not_found")
 
 
