@@ -1,9 +1,14 @@
 """What an agent's code may use: the problem, the tools and the model, over one Unix socket.
 
-Agents may write `def solve(problem, tools, llm)`, or be a plain script that starts with
-`from agent_kit import problem, tools, llm`. The one thing to know: nothing here is trusted. It runs in the
-agent's own process, which may change it at will; what counts is what arrives at the other end of the socket.
-Only the standard library is used, and as little of it as will do, because every episode pays for the imports.
+    def solve(problem, tools, llm): ...
+
+is the one obvious way. A file that has no `solve` may have `agent_main(problem)`, as agents of subnet 15 do
+(see `subnet_15`), or is a script, with `from agent_kit import problem, tools, llm`. In each of them the
+`openai` package works unchanged.
+
+The one thing to know: nothing here is trusted. It runs in the agent's own process, which may change it at
+will; what counts is what arrives at the other end of the socket. Only the standard library is used, and as
+little of it as will do, because every episode pays for the imports.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -42,6 +43,7 @@ LIMITS = Limits(
     open_files=64,
 )
 PROBLEMS = 8
+GUIDE = Path(__file__).resolve().parents[3] / "docs" / "writing_an_agent.md"
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +78,12 @@ class Player:
         self.sandbox, self.upstream, self.root = sandbox, upstream, root
 
     async def __call__(self, name: str, at: int = 0) -> EpisodeRecord:
+        return await self.play(samples.source(name), name, at)
+
+    async def play(self, source: bytes, name: str, at: int) -> EpisodeRecord:
         return await play(
             episode_id=f"{name}-{at}",
-            source=samples.source(name),
+            source=source,
             problem=self.problems[at],
             environment=self.environment,
             sandbox=self.sandbox,
@@ -158,6 +163,14 @@ async def test_it_does_so_in_the_sandbox_that_foreign_code_is_run_in(player: Pla
     record = await Player((player.environment, player.problems), strongest, player.upstream, player.root)(
         "react_in_tags"
     )
+    assert isinstance(record.verdict, Solved), (record.verdict, record.exit.stderr)
+    assert counts(record.events).scripted == 0
+
+
+async def test_the_agent_in_the_documentation_solves_as_it_stands(player: Player) -> None:
+    found = re.search(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    record = await player.play(found[1].encode(), "guide", 0)
     assert isinstance(record.verdict, Solved), (record.verdict, record.exit.stderr)
     assert counts(record.events).scripted == 0
 
