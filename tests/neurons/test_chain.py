@@ -15,7 +15,6 @@ from neurons.localnet.subnet import SubnetOptions
 from neurons.wallets import Wallet, demo_wallet
 from neurons.weights import UidWeights, due, stands, what_to_say
 from tests.neurons.conftest import BLOCK_TIME_S, NETUID, OPTIONS
-from tests.neurons.cutting_proxy import CuttingProxy
 
 NewWallet = Callable[[], Wallet]
 
@@ -174,24 +173,6 @@ async def test_a_block_that_is_not_there_yet_is_refused(chain: Chain) -> None:
     with pytest.raises(ChainRefused) as refusal:
         await chain.block_hash(10**6)
     assert refusal.value.code == "not_found"
-
-
-@pytest.mark.parametrize("passed_on", [True, False])
-async def test_weights_whose_answer_was_lost_are_set_once(
-    localnet: LocalNet, new_wallet: NewWallet, passed_on: bool
-) -> None:
-    async with CuttingProxy(localnet.url, passes_on=passed_on) as proxy, Chain(proxy.url, NETUID) as chain:
-        validator = new_wallet()
-        uid = await _validator(chain, localnet, validator)
-        limit_over = (await chain.metagraph()).neurons[uid].last_update + OPTIONS.weights_rate_limit
-        await chain.wait_for_block(limit_over + 1, deadline_s=30.0)
-        before = await _nonce(chain, validator)
-        proxy.cuts = 1
-        receipt = await chain.set_weights(validator, {0: 3, uid: 1})
-        assert receipt.confirmed
-        assert proxy.cuts == 0
-        assert proxy.submissions == (1 if passed_on else 2) + 1  # the first of all was the registration
-        assert await _nonce(chain, validator) == before + 1
 
 
 async def _nonce(chain: Chain, wallet: Wallet) -> int:
