@@ -21,15 +21,9 @@ from problems.problem import AnsweredProblem, ProblemSuite
 from problems.shopping.catalog import Catalog
 from problems.shopping.facts import Fact
 from problems.shopping.options import ShoppingOptions
+from problems.shopping.ordering import by_difficulty, in_order
 from problems.shopping.shopping_environment import NAME, VERSION, ShoppingEnvironment
-from problems.shopping.synthesis import (
-    Batch,
-    Certified,
-    Synthesiser,
-    SynthesisError,
-    by_difficulty,
-    in_order,
-)
+from problems.shopping.synthesis import Batch, Certified, Synthesiser, SynthesisError
 
 _BATCH_S = 600.0
 """A batch takes milliseconds; a process that needs so long for one is not coming back."""

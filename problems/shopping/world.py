@@ -23,12 +23,13 @@ from problems.rotation import even_shares
 from problems.shopping.catalog import Catalog
 from problems.shopping.generator import GENERATOR, generate
 from problems.shopping.options import ShoppingOptions
+from problems.shopping.ordering import synthesise
 from problems.shopping.product import Product
 from problems.shopping.rebuild import REBUILD, rebuild
 from problems.shopping.scoring import intended_attempt, score, scorer_name
 from problems.shopping.shopping_environment import NAME, VERSION, ShoppingEnvironment
 from problems.shopping.similarity import LexicalSimilarity, TitleSimilarity
-from problems.shopping.synthesis import SYNTHESIS, synthesise
+from problems.shopping.synthesis import SYNTHESIS
 from problems.shopping.web import SnippetStore, WebSearch
 from problems.suite_files import read_suite, write_json, write_suite
 

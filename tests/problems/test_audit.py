@@ -13,8 +13,8 @@ from problems.problem import AnsweredProblem
 from problems.shopping.audit import WITH_CATALOG, WITHOUT_CATALOG, audit
 from problems.shopping.catalog import Catalog
 from problems.shopping.identity import answered
+from problems.shopping.ordering import synthesise
 from problems.shopping.product import Product
-from problems.shopping.synthesis import synthesise
 
 HAT = Product(
     product_id="11111",

@@ -10,10 +10,11 @@ import pytest
 
 from problems.shopping.catalog import Catalog
 from problems.shopping.generator import generate
+from problems.shopping.ordering import synthesise
 from problems.shopping.scoring import intended_attempt, match, read_answer
 from problems.shopping.shopping_environment import ShoppingEnvironment
 from problems.shopping.similarity import LexicalSimilarity
-from problems.shopping.synthesis import Certified, SynthesisError, synthesise
+from problems.shopping.synthesis import Certified, SynthesisError
 from problems.shopping.vouchers import money, total
 
 COUNTS = {"product": 15, "shop": 10, "voucher": 15}

@@ -28,8 +28,8 @@ from judge.grounded import judge
 from problems.problem import AnsweredProblem
 from problems.shopping.catalog import Catalog
 from problems.shopping.generator import generate
+from problems.shopping.ordering import synthesise
 from problems.shopping.shopping_environment import ShoppingEnvironment
-from problems.shopping.synthesis import synthesise
 from storage.trajectory import counts, to_atif
 
 LIMITS = Limits(

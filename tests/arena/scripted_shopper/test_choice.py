@@ -16,9 +16,9 @@ from arena.scripted_shopper.wish import read_wish
 from problems.problem import AnsweredProblem
 from problems.shopping.catalog import Catalog
 from problems.shopping.generator import generate
+from problems.shopping.ordering import synthesise
 from problems.shopping.scoring import read_answer
 from problems.shopping.shopping_environment import ShoppingEnvironment
-from problems.shopping.synthesis import synthesise
 
 NAMES = ("find_product", "view_product_information", "recommend_product", "terminate")
 
