@@ -25,11 +25,11 @@ RACE = "race"
 
 
 async def candidates(session: AsyncSession, submissions: Sequence[UUID] | None) -> Sequence[Submission]:
-    """Accepted submissions, those chosen or all, the latest first."""
+    """Accepted submissions that were not withdrawn, those chosen or all, the latest first."""
     accepted = (
         select(Submission)
         .options(defer(Submission.source, raiseload=True))
-        .where(Submission.state == "accepted")
+        .where(Submission.state == "accepted", Submission.withdrawn_at.is_(None))
     )
     if submissions is not None:
         chosen = accepted.where(Submission.id.in_(submissions)).order_by(

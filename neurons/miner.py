@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from uuid import UUID
 
 import httpx
 from pydantic import ValidationError
 
 from arena.api.schemas import Health, SubmissionReceipt
-from neurons.chain import Chain
+from neurons.chain_types import Subnet
 from neurons.sealed import OwnKey, sealed_for
 from neurons.signing import HotkeyAuth
 from neurons.wallets import Wallet
@@ -56,7 +57,7 @@ async def validator_hotkey(api_url: str) -> str:
 
 
 async def commit_and_submit(
-    chain: Chain,
+    chain: Subnet,
     wallet: Wallet,
     *,
     source: bytes,
@@ -65,36 +66,82 @@ async def commit_and_submit(
     receiver: str,
     own_key: OwnKey | None = None,
 ) -> Sent:
-    """Commit to the source's SHA-256 on chain, unless that stands already, and submit it.
+    """Commit to the source's SHA-256 on chain, unless that stands already, and submit it to one validator.
 
-    `receiver` is the validator's hotkey. Sending the same source again gives the first receipt. With
-    `own_key`, the miner pays for the model: the key is sealed so that only the validator can open it, and one
-    that is sent later takes its place. Raises SubmissionRefused, ValidatorUnreachable, ChainError and
-    KeyNotSealed.
+    Raises what `commit` and `send` raise.
     """
-    if not (name.isascii() and name.isprintable()):
-        raise SubmissionRefused(
-            "bad_name", f"the agent's name {name!r} goes into a header: give a --name of ASCII characters"
-        )
-    digest = hashlib.sha256(source)
+    _check_name(name)
+    await commit(chain, wallet, source)
+    return await send(wallet, source=source, name=name, api_url=api_url, receiver=receiver, own_key=own_key)
+
+
+async def commit(chain: Subnet, wallet: Wallet, source: bytes) -> int:
+    """Commit the hotkey to the source's SHA-256, unless that stands already; returns the block.
+
+    Raises ChainError.
+    """
+    digest = hashlib.sha256(source).digest()
+    standing = await chain.commitment(wallet.hotkey.ss58_address)
+    if standing is not None and standing.content == digest:
+        return standing.block
+    return await chain.commit(wallet, digest)
+
+
+async def send(
+    wallet: Wallet,
+    *,
+    source: bytes,
+    name: str,
+    api_url: str,
+    receiver: str,
+    own_key: OwnKey | None = None,
+) -> Sent:
+    """Submit a source that is committed to already. Sending the same one again gives the first receipt.
+
+    `receiver` is the validator's hotkey. With `own_key`, the miner pays for the model: the key is sealed so
+    that only the validator can open it, and one that is sent later takes its place. Raises SubmissionRefused,
+    ValidatorUnreachable and KeyNotSealed.
+    """
+    _check_name(name)
+    digest = hashlib.sha256(source).hexdigest()
     headers = {"X-Agent-Name": name}
     if own_key is not None:
         headers["X-Sealed-Key"] = await sealed_for(
-            api_url, own_key, receiver, hotkey=wallet.hotkey.ss58_address, source_sha256=digest.hexdigest()
+            api_url, own_key, receiver, hotkey=wallet.hotkey.ss58_address, source_sha256=digest
         )
-    standing = await chain.commitment(wallet.hotkey.ss58_address)
-    if standing is None or standing.content != digest.digest():
-        await chain.commit(wallet, digest.digest())
     try:
         async with httpx.AsyncClient(
             base_url=api_url, timeout=_TIMEOUT_S, auth=HotkeyAuth(wallet, receiver)
         ) as client:
             answer = await client.post("/v1/submissions", content=source, headers=headers)
         if answer.is_success:
-            return Sent(SubmissionReceipt.model_validate_json(answer.content), digest.hexdigest())
+            return Sent(SubmissionReceipt.model_validate_json(answer.content), digest)
     except (*_NO_ANSWER, ValidationError) as error:
         raise _unreachable(api_url, error) from error
     raise _refusal(answer)
+
+
+async def withdraw_from(api_url: str, wallet: Wallet, receiver: str, submission_id: UUID) -> None:
+    """Take one of our submissions out of the races to come.
+
+    Raises SubmissionRefused, ValidatorUnreachable.
+    """
+    try:
+        async with httpx.AsyncClient(
+            base_url=api_url, timeout=_TIMEOUT_S, auth=HotkeyAuth(wallet, receiver)
+        ) as client:
+            answer = await client.post(f"/v1/submissions/{submission_id}/withdraw")
+    except _NO_ANSWER as error:
+        raise _unreachable(api_url, error) from error
+    if not answer.is_success:
+        raise _refusal(answer)
+
+
+def _check_name(name: str) -> None:
+    if not (name.isascii() and name.isprintable()):
+        raise SubmissionRefused(
+            "bad_name", f"the agent's name {name!r} goes into a header: give a --name of ASCII characters"
+        )
 
 
 def _unreachable(api_url: str, error: Exception) -> ValidatorUnreachable:

@@ -94,6 +94,7 @@ def validator_parts(
         Part("the API", api),
         Part("the worker", validator.play),
         Part("the judge", validator.judge),
+        Part("the collection", validator.collector().run),
         Part("the database watch", lambda: watch_database(database)),
         *race_and_pay(validator, public, pool, every, set_weights=chosen.chain.set_weights),
     ]

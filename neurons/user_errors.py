@@ -23,6 +23,7 @@ from neurons.demo.options import DemoMismatch, DemoRunning
 from neurons.localnet.launch import LocalNetFailed
 from neurons.localnet.metadata import MetadataUnavailable
 from neurons.miner import SubmissionRefused, ValidatorUnreachable
+from neurons.mining.sending import NoValidators
 from neurons.payments import NotSettled
 from neurons.practice import WouldBeRefused
 from neurons.sealed import KeyNotSealed
@@ -69,6 +70,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     NotADemoChain,
     NotPlayableHere,
     NotSettled,
+    NoValidators,
     PartFailed,
     PortTaken,
     RaceVoid,

@@ -29,12 +29,14 @@ from arena.rules import Rules
 from arena.sandbox.sandbox import Sandbox
 from arena.screening import Screener
 from arena.sealing import Announcement
+from arena.submissions import Submissions
 from arena.worker import Worker
 from distill.filters import FilterConfig, accepts
 from judge.grounded import GroundedJudge
 from judge.judgement import Judge
 from judge.worker import JudgeWorker, judge_pending
 from neurons.chain_types import ChainUnavailable, Endpoint, Subnet, WeightReceipt
+from neurons.collecting import DEADLINE_S, Collector
 from neurons.payments import Payments
 from neurons.supervision import single_failure
 from neurons.wallets import Wallet
@@ -85,6 +87,7 @@ class Validator:
         self._parts = parts
         self._clock = clock
         self._filters = FilterConfig()
+        self._screener = Screener(parts.sandbox, parts.rules)
         self.engine = RaceEngine(
             parts.database,
             parts.rules,
@@ -129,10 +132,24 @@ class Validator:
             validator_hotkey=self.hotkey,
             registered=registered,
             commitment=commitment,
-            screener=Screener(self._parts.sandbox, self._parts.rules),
+            screener=self._screener,
             clock=self._clock,
             operators=self._parts.operators,
             sealing=self._parts.sealing,
+        )
+
+    def collector(self, *, deadline_s: float = DEADLINE_S) -> Collector:
+        """Collects what miners' nodes have committed to."""
+        parts = self._parts
+        submissions = Submissions(parts.database, parts.rules, self._clock, self._screener)
+        return Collector(
+            parts.database,
+            parts.rules,
+            parts.chain,
+            parts.wallet,
+            submissions,
+            self._clock,
+            deadline_s=deadline_s,
         )
 
     @contextlib.asynccontextmanager

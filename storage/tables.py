@@ -65,6 +65,8 @@ class Submission(Table):
     state: Mapped[str] = mapped_column(default="received")
     refusal: Mapped[str | None]
     submitted_at: Mapped[datetime] = mapped_column(server_default=func.now())
+    withdrawn_at: Mapped[datetime | None]
+    """When its miner took it out of the races to come."""
     superseded_by: Mapped[uuid.UUID | None] = mapped_column(ForeignKey("submission.id"))
     """The like submission with the earlier commitment, which arrived later."""
     fingerprint_scheme: Mapped[str | None] = mapped_column(index=True)
@@ -416,7 +418,7 @@ class Collection(Table):
 
 
 class SignedResult(Table):
-    """What a validator says of a race, signed by its hotkey: our own, and those of the others that were asked.
+    """What a validator says of a race, signed by its hotkey: our own, and what others that were asked said.
 
     A race that was decided with others is decided by these rows, and can be decided again from them.
     """

@@ -11,11 +11,13 @@ from sqlalchemy import Select, and_, case, func, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
+from arena import collected
 from arena.api.pages import Cursor, Limit, Page, page, place
 from arena.api.problem_details import ApiError, responses
-from arena.api.schemas import Feedback, Progress, SubmissionStatus, SubmissionSummary
+from arena.api.schemas import CollectionAttempt, Feedback, Progress, SubmissionStatus, SubmissionSummary
 from arena.api.service import SIGNED, Service, class_of, failed_rules, signature
 from arena.leaderboard import PHASE_OVER
+from arena.race_records import reigning
 from storage.tables import Entrant, Episode, Judged, Race, Submission, SuiteProblem, Trace
 
 
@@ -39,12 +41,38 @@ def routes(service: Service) -> APIRouter:
             rows = (await session.scalars(query)).all()
         return page(rows, limit, lambda s: SubmissionSummary(**_fields(s)), lambda s: (s.submitted_at, s.id))
 
+    @router.get("/v1/collections", responses=responses(*SIGNED))
+    async def collections(request: Request) -> Page[CollectionAttempt]:
+        """What became of collecting from your own node, the latest attempt first."""
+        hotkey, _ = await service.caller(request)
+        async with service.database.session() as session:
+            rows = await collected.attempts(session, hotkey)
+        return Page(
+            items=tuple(CollectionAttempt.model_validate(row, from_attributes=True) for row in rows),
+            next=None,
+        )
+
     @router.get("/v1/submissions/{submission_id}", responses=responses(*SIGNED, "not_found"))
     async def submission(request: Request, submission_id: UUID) -> SubmissionStatus:
         """Where one of your own submissions stands. Another hotkey's does not exist for you."""
         hotkey, _ = await service.caller(request)
         async with service.database.session() as session:
             found = await _own(session, submission_id, hotkey)
+            return SubmissionStatus(**_fields(found), progress=await _progress(session, submission_id))
+
+    @router.post(
+        "/v1/submissions/{submission_id}/withdraw", responses=responses(*SIGNED, "not_found", "reigns")
+    )
+    async def withdraw(request: Request, submission_id: UUID) -> SubmissionStatus:
+        """Take one of your own submissions out of the races to come. It stays in those that it is in, its
+        cooldown runs on, and nobody else may submit its like. A champion reigns until it is beaten.
+        """
+        hotkey, _ = await service.caller(request)
+        async with service.database.session() as session:
+            found = await _own(session, submission_id, hotkey)
+            if await reigning(session) == submission_id:
+                raise ApiError("reigns", "the champion cannot withdraw: submit another agent to succeed it")
+            found.withdrawn_at = found.withdrawn_at or service.clock()
             return SubmissionStatus(**_fields(found), progress=await _progress(session, submission_id))
 
     @router.get("/v1/submissions/{submission_id}/feedback", responses=responses(*SIGNED, "not_found"))
@@ -88,7 +116,7 @@ def _fields(found: Submission) -> dict[str, Any]:
         "submission_id": found.id,
         "name": found.name,
         "source_sha256": found.source_sha256,
-        "state": found.state,
+        "state": "withdrawn" if found.state == "accepted" and found.withdrawn_at else found.state,
         "refusal": found.refusal,
         "submitted_at": found.submitted_at,
         "commitment_block": found.commitment_block,

@@ -61,6 +61,27 @@ class SealingKeyAnswer(_Answer):
     """Addresses by name: the name is what is sent with the sealed key."""
 
 
+class CollectionAttempt(_Answer):
+    """One attempt to collect this hotkey's source from its node. `code` is stable; `detail` is for people."""
+
+    model_config = _example(
+        at=_AT,
+        source_sha256=_SHA,
+        code="too_slow",
+        detail="no whole answer came within 30 s",
+        final=False,
+        submission_id=None,
+    )
+
+    at: datetime
+    source_sha256: str
+    code: str
+    detail: str
+    final: bool
+    """Whether this source will not be asked for again."""
+    submission_id: UUID | None
+
+
 class Progress(_Answer):
     """Where a submission stands in one phase of a race. Verdicts are in the feedback, when it is over."""
 

@@ -49,26 +49,10 @@ class Authenticator:
 
     async def caller(self, request: Request, body: bytes) -> str:
         """The hotkey that signed this request. Raises ApiError `bad_signature` or `replayed`."""
-        if bt.http_auth.HEADER_CRYPTO in request.headers:
-            raise ApiError("bad_signature", "sign with sr25519: another scheme is not taken")
-        target: str = request.scope["raw_path"].decode("latin-1")
-        if request.scope["query_string"]:
-            target += "?" + request.scope["query_string"].decode("latin-1")
         now = self._clock()
-        try:
-            caller = bt.http_auth.verify(
-                request.headers,
-                body,
-                method=request.method,
-                path=target,
-                self_hotkey_ss58=self._receiver,
-                max_age=MAX_AGE_S,
-                allowed_skew=SKEW_S,
-                nonce_store=_AcceptAll(),
-                now_ns=int(now.timestamp() * 1_000_000) * 1_000,
-            )
-        except bt.http_auth.AuthError as error:
-            raise ApiError("bad_signature", str(error)) from error
+        caller = verified(
+            request, body, receiver=self._receiver, now_ns=int(now.timestamp() * 1_000_000) * 1_000
+        )
         hotkey: str = caller.hotkey_ss58
         if not await self._is_new(hotkey, caller.nonce_ns, now):
             raise ApiError("replayed", "this nonce was already used; sign every request anew")
@@ -88,6 +72,32 @@ class Authenticator:
                 .returning(RequestNonce.nonce)
             )
         return stored is not None
+
+
+def verified(request: Request, body: bytes, *, receiver: str, now_ns: int) -> bt.http_auth.Caller:
+    """Who signed this request for `receiver`, at `now_ns` (Unix time in nanoseconds).
+
+    Whether its nonce is new is for the caller to check. Raises ApiError `bad_signature`.
+    """
+    if bt.http_auth.HEADER_CRYPTO in request.headers:
+        raise ApiError("bad_signature", "sign with sr25519: another scheme is not taken")
+    target: str = request.scope["raw_path"].decode("latin-1")
+    if request.scope["query_string"]:
+        target += "?" + request.scope["query_string"].decode("latin-1")
+    try:
+        return bt.http_auth.verify(
+            request.headers,
+            body,
+            method=request.method,
+            path=target,
+            self_hotkey_ss58=receiver,
+            max_age=MAX_AGE_S,
+            allowed_skew=SKEW_S,
+            nonce_store=_AcceptAll(),
+            now_ns=now_ns,
+        )
+    except bt.http_auth.AuthError as error:
+        raise ApiError("bad_signature", str(error)) from error
 
 
 async def read_body(request: Request, limit: int) -> bytes:

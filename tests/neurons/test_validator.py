@@ -76,7 +76,16 @@ async def test_told_to_stop_in_a_race_it_is_gone_in_time_and_the_next_one_ends_t
         sent = await asyncio.to_thread(
             arena,
             open_folder,
-            *("miner", "run", "--agent", str(AGENT), f"--api.url={url}", "--wallet.name=miner", *on_chain),
+            *(
+                "miner",
+                "submit",
+                "--register",
+                "--agent",
+                str(AGENT),
+                f"--api.url={url}",
+                "--wallet.name=miner",
+                *on_chain,
+            ),
         )
         assert sent.returncode == 0, sent.stderr
         number, done = await _in_the_middle_of_a_race(data_dir)

@@ -65,7 +65,7 @@ async def test_submissions_are_raced_paid_for_and_exported_by_the_commands(
 
     def mine() -> Any:
         to = ["--agent", str(AGENT), f"--api.url={api_url}", "--wallet.name=miner", "--json"]
-        return arena(open_folder, "miner", "run", *to, *on_chain)
+        return arena(open_folder, "miner", "submit", "--register", *to, *on_chain)
 
     with Running(
         open_folder,

@@ -31,7 +31,11 @@ from tests.arena.test_races import RULES
 
 CHAMP = Keypair.create_from_uri("//Ferdie")
 ACTIONS = ("pause", "resume", "rejudge", "void")
-ASKED_WITH_BODIES = {"/v1/submissions", *(f"/v1/races/{{number}}/{action}" for action in ACTIONS)}
+ASKED_WITH_BODIES = {
+    "/v1/submissions",
+    "/v1/submissions/{submission_id}/withdraw",
+    *(f"/v1/races/{{number}}/{action}" for action in ACTIONS),
+}
 EMBARGOED = {
     "/v1/agents/{submission_id}/source",
     "/v1/traces/{trace_id}",
@@ -53,6 +57,10 @@ PRINTS_NOTHING_THAT_IS_STORED = {
     ("miner", "register"): "has no store",
     ("miner", "submit"): "has no store",
     ("miner", "run"): "has no store",
+    ("miner", "commit"): "has no store",
+    ("miner", "status"): "has no store, and asks validators for what is its own",
+    ("miner", "feedback"): "has no store, and asks validators for what is its own",
+    ("miner", "withdraw"): "has no store, and prints what validators answer",
     ("miner", "run-local"): "has no store, and plays problems that it makes or is given",
     ("problems", "score"): "reads a file",
     ("problems", "generate"): "makes a suite",

@@ -1,0 +1,1 @@
+"""A miner's node: it commits to its agent, announces itself, and serves the source to validators."""
