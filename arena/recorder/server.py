@@ -122,7 +122,7 @@ class Recorder:
         limits = WireLimits(
             budget.connections, budget.body_bytes, budget.request_timeout_s, budget.idle_timeout_s
         )
-        server = UnixHttpServer(self._answer, limits, self._witness.refuse)
+        server = UnixHttpServer(self._answer, limits, self._witness.refuse, self._lost_connection)
         await server.start(socket_path)
         try:
             yield
@@ -161,6 +161,11 @@ class Recorder:
             },
         )
         witness.finished.set()
+
+    def _lost_connection(self, why: str) -> None:
+        """A connection broke on our side: the agent may have failed for it, unless it had finished before."""
+        if not self.finished.is_set():
+            self._witness.fail(f"recorder: {why}")
 
     async def _answer(self, request: Request) -> Response:
         try:

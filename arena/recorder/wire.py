@@ -17,6 +17,8 @@ from typing import Any
 import h11
 
 MAX_HEADER_BYTES = 16 * 1024
+CONNECTION = "connection of a recorder"
+"""Name of the task that serves a connection."""
 MAX_SOCKET_PATH = 100
 """Bytes. The kernel's limit is 108, and a sandbox may show the socket under a slightly longer name."""
 
@@ -64,17 +66,23 @@ class _BadRequest(Exception):
 
 
 class UnixHttpServer:
-    """Serves `app` on a Unix socket between `start` and `stop`. `refused` is told of requests not served."""
+    """Serves `app` on a Unix socket between `start` and `stop`.
+
+    `refused` is told of requests not served, `failed` of a connection that we lost by our own failure.
+    """
 
     def __init__(
         self,
         app: Callable[[Request], Awaitable[Response]],
         limits: WireLimits,
         refused: Callable[[str, str], None],
+        failed: Callable[[str], None],
     ) -> None:
         self._app = app
         self._limits = limits
         self._refused = refused
+        self._failed = failed
+        self._stopping = False
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._path: Path | None = None
@@ -98,6 +106,7 @@ class UnixHttpServer:
     async def stop(self) -> None:
         """Close everything; requests still being served are cancelled."""
         self.stop_listening()
+        self._stopping = True
         for task in self._connections:
             task.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
@@ -109,9 +118,17 @@ class UnixHttpServer:
             self._refused("connection", f"more than {self._limits.connections} connections at once")
             writer.transport.abort()
             return
-        task = asyncio.create_task(self._connection(_Peer(reader, writer, self._limits), writer))
+        peer = _Peer(reader, writer, self._limits)
+        task = asyncio.create_task(self._connection(peer, writer), name=CONNECTION)
         self._connections.add(task)
-        task.add_done_callback(self._connections.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._connections.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None or (task.cancelled() and not self._stopping):
+            said = "it was cancelled" if error is None else f"{type(error).__name__}: {str(error)[:200]}"
+            self._failed(f"a connection was lost: {said}")
 
     async def _connection(self, peer: _Peer, writer: asyncio.StreamWriter) -> None:
         try:
@@ -159,6 +176,10 @@ class _Peer:
             raise _BadRequest(error.error_status_hint, f"not HTTP as we speak it: {error}") from None
         except TimeoutError:
             raise _BadRequest(408, "the request did not arrive in time") from None
+        except (OSError, _BadRequest):
+            raise
+        except Exception as error:  # noqa: BLE001 - what a client makes the parser raise is the client's doing
+            raise _BadRequest(400, f"not HTTP as we speak it: {type(error).__name__}") from None
 
     async def _receive(self) -> Request | None:
         head = await self._event()

@@ -134,7 +134,9 @@ class BubblewrapSandbox:
                 uid=place.uid,
                 descriptors=[open_files.enter_context(_memory_file(content)) for content in contents],
             )
-            return await supervise(self._staged, launch, limits, place.group, stop, place.work)
+            return await supervise(
+                self._staged, launch, limits, place.group, stop, place.work, monitored=True
+            )
 
     def _arguments(self, job: Job, limits: Limits, work: WorkFolder | None) -> list[str]:
         """Options for bubblewrap, passed by descriptor: a command line can be read from inside."""

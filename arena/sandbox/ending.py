@@ -67,10 +67,13 @@ def judged(
     streams: tuple[bytearray, bytearray],
     overflowed: bool,
     fill: Fill | None,
+    monitored: bool = False,
 ) -> Exit:
     """The `Exit` of a job. `reason` is what ended the waiting: our own doing, or "exit".
 
-    `report` None: the witness of the end died, which is our fault. `fill` None: nobody looked.
+    `report` None: the witness of the end died, which is our fault. `fill` None: nobody looked. `monitored`:
+    the report is on a process that the agent cannot signal and that tells a signal to the agent by its exit
+    code, so that a signal to itself came from the host.
     """
     stdout, stderr = (printable(bytes(stream)) for stream in streams)
     if report is None:
@@ -78,6 +81,9 @@ def judged(
     if reason == "setup_error":
         last_words = stderr.strip().splitlines()[-1:] or ["it said nothing"]
         detail = f"the sandbox did not come up (code {report.return_code}): {last_words[0]}"
+        return setup_error(detail, wall_s=wall_s, stderr=stderr, leftovers=report.leftovers)
+    if monitored and reason == "exit" and os.WIFSIGNALED(report.status) and not usage.out_of_memory_kills:
+        detail = f"the sandbox was killed from outside (signal {os.WTERMSIG(report.status)})"
         return setup_error(detail, wall_s=wall_s, stderr=stderr, leftovers=report.leftovers)
     cpu_s = report.cpu_s if usage.cpu_s is None else usage.cpu_s
     hit = _hit(reason, report.return_code, cpu_s, limits, usage, overflowed, fill)

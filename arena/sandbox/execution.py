@@ -62,9 +62,11 @@ async def supervise(
     group: ControlGroup,
     stop: asyncio.Event | None,
     work: WorkFolder | None = None,
+    *,
+    monitored: bool = False,
 ) -> Exit:
     """Run `launch` until it ends or must be ended. Its descriptor `READY` is made here.
-    `work` is looked at when the job has ended.
+    `work` is looked at when the job has ended. `monitored`: see `judged`.
 
     Raises OSError when the command's warden cannot be started.
     """
@@ -119,6 +121,7 @@ async def supervise(
         streams=output.streams,
         overflowed=output.overflowed.is_set(),
         fill=None if work is None else work.fill(),
+        monitored=monitored,
     )
 
 

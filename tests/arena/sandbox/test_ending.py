@@ -87,3 +87,24 @@ def test_an_end_that_nobody_witnessed_is_ours(limits: Limits) -> None:
         fill=None,
     )
     assert ended.reason == "setup_error"
+
+
+def test_a_sandbox_that_the_host_kills_is_ours_and_one_that_runs_out_of_memory_is_not(limits: Limits) -> None:
+    def killed(reason: EndReason = "exit", status: int = signal.SIGKILL, out_of_memory: int = 0) -> Exit:
+        return judged(
+            reason,
+            report=Report(status, 1.0, 1 << 20, 0),
+            wall_s=2.0,
+            limits=limits,
+            usage=Usage(cpu_s=1.0, peak_memory_bytes=1, out_of_memory_kills=out_of_memory),
+            streams=(bytearray(), bytearray()),
+            overflowed=False,
+            fill=None,
+            monitored=True,
+        )
+
+    assert killed().reason == "setup_error"
+    assert "killed from outside" in killed().detail
+    assert killed(out_of_memory=1).reason == "memory"
+    assert killed("wall").reason == "wall"
+    assert killed(status=137 << 8).reason == "exit", "what the agent did to itself is told by the exit code"
