@@ -1,9 +1,8 @@
-"""Written as agents of Bittensor's subnet 15 are: a loop of thoughts, tagged calls and observations.
+"""An agent as those of subnet 15 are written: the model reasons and calls tools in tagged text.
 
-The model writes its calls as text in tags; the script carries them out through the proxy and writes down a
-dialogue, which it returns.
+Searches and views go through the proxy. What is recommended is only said in the steps that are returned: the
+arena takes it as a claim, and as the model's own because the model wrote the call.
 """
-# mypy: allow-untyped-decorators
 
 import json
 import os
@@ -17,106 +16,80 @@ from src.agent.agent_interface import (  # type: ignore[import-not-found]
 )
 from src.agent.proxy_client import ProxyClient  # type: ignore[import-not-found]
 
-MODEL = "default"
-MAX_STEPS = 20
+MAX_STEPS = 24
+SYSTEM = """You shop for a user. Tools, with their parameters:
+- find_product: q, page (1 to 5), and if needed shop_id, price ("10-200"), sort, service
+- view_product_information: product_ids, comma-separated
+- recommend_product: product_ids, comma-separated, one for each thing that is asked for; call it once
+- terminate: status, success or failure
+Reply with <think>your reasoning</think> and then
+<tool_call>[{"name": "...", "parameters": {...}}]</tool_call>.
+View what you found and compare it with the request before you recommend, then terminate."""
 
-SYSTEM = """You are a shopper who fulfils a request with tools. Each turn, think inside <think></think>, then
-either call tools inside <tool_call></tool_call>, as a JSON list of {"name": ..., "parameters": {...}}, or
-speak to the customer inside <response></response>. What the tools found follows inside <obs></obs>.
-
-The tools:
-- find_product(q, page, shop_id, price, sort, service): search the shop; price is "low-high"
-- view_product_information(product_ids): descriptions, options and attributes; ids separated by commas
-- recommend_product(product_ids): your answer, ids in the order in which the things were asked for
-- terminate(status): end, with "success" or "failure", after you have recommended
-"""
-
-proxy = ProxyClient(timeout=120, max_retries=2)
+proxy = ProxyClient(max_retries=1)
 
 
-@Tool
-def find_product(q: str, page: int = 1, **filters: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] | None = proxy.get("/search/find_product", {"q": q, "page": page, **filters})
-    return found or []
+@Tool  # type: ignore[untyped-decorator]
+def find_product(**parameters: Any) -> Any:
+    """Products that match."""
+    return proxy.get("/search/find_product", parameters)
 
 
-@Tool
-def view_product_information(product_ids: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] | None = proxy.get(
-        "/search/view_product_information", {"product_ids": product_ids}
-    )
-    return found or []
+@Tool  # type: ignore[untyped-decorator]
+def view_product_information(**parameters: Any) -> Any:
+    """All that is known of some products."""
+    return proxy.get("/search/view_product_information", parameters)
 
 
-@Tool("recommend_product")
-def recommend(product_ids: str) -> str:
-    return f"Recommended to the customer: {product_ids}"
+@Tool  # type: ignore[untyped-decorator]
+def recommend_product(product_ids: str, **_: Any) -> str:
+    """The answer. It takes effect by being returned."""
+    return f"Recommended {product_ids}."
 
 
-@Tool()
-def terminate(status: str = "success") -> str:
-    return f"The dialogue has ended with {status}."
-
-
-def agent_main(problem_data: dict[str, Any]) -> list[dict[str, Any]]:
-    query = problem_data["query"]
-    history = [tagged("user", query)]
-    steps: list[dict[str, Any]] = []
-    for number in range(1, MAX_STEPS + 1):
-        said = ask(history)
-        if not said:
-            break
-        think, response = inside("think", said), inside("response", said)
-        results = [carry_out(call) for call in calls_in(inside("tool_call", said))]
-        steps.append(create_dialogue_step(think, results, response, query, number))
-        if response or not results or any(made["name"] == "terminate" for made in results):
-            break
-        history += [tagged("think", think), tagged("tool_call", inside("tool_call", said))]
-        seen = [{"tool_call_id": made["tool_call_id"], "results": made["result"]} for made in results]
-        history.append(tagged("obs", json.dumps(seen, ensure_ascii=False)))
-    return steps
-
-
-def ask(history: list[str]) -> str:
-    answer = proxy.post(
-        "/inference/chat/completions",
-        json_data={
-            "model": os.getenv("SANDBOX_MODEL", MODEL),
-            "temperature": 0.0,
-            "messages": [
-                {"role": "system", "content": SYSTEM},
-                {"role": "user", "content": "\n\n".join(history)},
-            ],
-            "stream": False,
-        },
-    )
-    return (answer["choices"][0]["message"].get("content") or "") if answer else ""
-
-
-def calls_in(text: str) -> list[dict[str, Any]]:
-    try:
-        calls = json.loads(text or "[]")
-    except ValueError:
-        return []
-    return calls if isinstance(calls, list) else [calls]
-
-
-def carry_out(call: dict[str, Any]) -> dict[str, Any]:
-    try:
-        return dict(execute_tool_call(call["name"], call["parameters"]))
-    except (KeyError, TypeError, ValueError) as error:
-        return {
-            "name": call.get("name", ""),
-            "parameters": {},
-            "tool_call_id": "",
-            "result": f"Error: {error}",
-        }
+@Tool  # type: ignore[untyped-decorator]
+def terminate(status: str = "success", **_: Any) -> str:
+    """The end."""
+    return f"Ended with {status}."
 
 
 def tagged(tag: str, text: str) -> str:
-    return f"<{tag}>{text}</{tag}>"
+    """What stands in the last `tag` of the text, or nothing."""
+    found = re.findall(rf"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+    return found[-1].strip() if found else ""
 
 
-def inside(tag: str, text: str) -> str:
-    found = re.search(f"<{tag}>(.+?)</{tag}>", text, re.DOTALL)
-    return found.group(1).strip() if found else ""
+def calls_in(text: str) -> list[dict[str, Any]]:
+    """The calls that the model wrote; none when they cannot be read."""
+    try:
+        written = json.loads(tagged("tool_call", text) or "[]")
+    except ValueError:
+        return []
+    return [call for call in written if isinstance(call, dict) and call.get("name")]
+
+
+def agent_main(problem_data: dict[str, Any]) -> list[dict[str, Any]]:
+    """Play one problem and return the dialogue."""
+    query = problem_data["query"]
+    history = f"<user>{query}</user>"
+    dialogue: list[dict[str, Any]] = []
+    for number in range(1, MAX_STEPS + 1):
+        messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": history}]
+        body = {"model": os.environ["SANDBOX_MODEL"], "messages": messages, "temperature": 0}
+        answer = proxy.post("/inference/chat/completions", body)
+        if answer is None:
+            break
+        text = answer["choices"][0]["message"]["content"] or ""
+        results = []
+        for call in calls_in(text):
+            try:
+                results.append(execute_tool_call(call["name"], call.get("parameters") or {}))
+            except (TypeError, ValueError) as error:
+                results.append({**call, "tool_call_id": "", "result": {"error": str(error)}})
+        thought = tagged("think", text)
+        dialogue.append(create_dialogue_step(thought, results, tagged("response", text), query, number))
+        if not results or any(made["name"] == "terminate" for made in results):
+            break
+        seen = [{"name": made["name"], "results": made["result"]} for made in results]
+        history += f"\n{text}\n<obs>{json.dumps(seen, ensure_ascii=False)}</obs>"
+    return dialogue

@@ -1,92 +1,81 @@
-"""A registry of an agent's own tools, and the steps of the dialogue that `agent_main` returns.
+"""Tools by name and the steps of a dialogue, as agents written for Bittensor's subnet 15 expect them.
 
-The one thing to know: what is written here is the agent's own account. All that is read of it is the last
-call of `recommend_product`, and that only when the agent gave its answer to no tool. What counts is what the
-recorder saw; a call that the model wrote as tagged text is recognised there.
+The one thing to know: all of this happens inside the agent and proves nothing. Tools that reach the arena do
+so through `ProxyClient`, and the recorder writes down what went through there.
 """
 
-from __future__ import annotations
-
+import base64
 import hashlib
 import json
 import time
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, TypeVar
-
-    F = TypeVar("F", bound=Callable[..., Any])
+from collections.abc import Callable
+from typing import Any
 
 _TOOL_REGISTRY: dict[str, Callable[..., Any]] = {}
-"""The registered tools by name, in the order of their registration."""
+_ID_LENGTH = 8
 
 
-def register_tool(name: str, func: Callable[..., Any]) -> None:
-    """Make `func` the tool `name`; one of that name before it is replaced."""
-    _TOOL_REGISTRY[name] = func
+def register_tool(name: str, function: Callable[..., Any]) -> None:
+    """Make `function` the tool of that name, in place of an earlier one."""
+    _TOOL_REGISTRY[name] = function
 
 
-def Tool(name: str | F | None = None) -> Any:
-    """Register a function under its own name or the given one: `@Tool`, `@Tool()` or `@Tool("name")`."""
-    if callable(name):
-        register_tool(name.__name__, name)
-        return name
+def Tool(named: Any = None) -> Any:
+    """Register the decorated function as a tool: `@Tool`, `@Tool()`, or `@Tool("another name")`."""
+    if callable(named):
+        register_tool(named.__name__, named)
+        return named
 
-    def register(func: F) -> F:
-        register_tool(name or func.__name__, func)
-        return func
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        register_tool(named or function.__name__, function)
+        return function
 
-    return register
+    return decorate
 
 
 def get_tool(name: str) -> Callable[..., Any]:
-    """The tool of that name. Raises ValueError, and says which there are."""
-    if name not in _TOOL_REGISTRY:
-        there = ", ".join(sorted(_TOOL_REGISTRY)) or "none"
-        raise ValueError(f"no tool {name!r} is registered; registered: {there}")
-    return _TOOL_REGISTRY[name]
+    """The tool of that name. Raises ValueError, with the names there are, when there is none."""
+    if name in _TOOL_REGISTRY:
+        return _TOOL_REGISTRY[name]
+    raise ValueError(f"no tool {name!r} is registered; registered: {', '.join(list_tools()) or 'none'}")
 
 
 def list_tools() -> list[str]:
-    """The names of the registered tools."""
-    return list(_TOOL_REGISTRY)
+    """The names of all tools, sorted."""
+    return sorted(_TOOL_REGISTRY)
 
 
-def generate_tool_call_id(name: str, parameters: Mapping[str, Any], length: int = 8) -> str:
-    """An id for a call: the same for the same name and parameters, `length` letters of hex."""
-    return hashlib.sha256(f"{name} {parameters!r}".encode()).hexdigest()[:length]
+def generate_tool_call_id(name: str, parameters: Any) -> str:
+    """An id that only depends on what is called, and with what."""
+    called = json.dumps([name, parameters], sort_keys=True, default=str).encode()
+    digest = hashlib.sha256(called).digest()
+    return base64.urlsafe_b64encode(digest).decode()[:_ID_LENGTH]
 
 
-def execute_tool_call(tool_name: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a registered tool: its name, parameters, tool_call_id and result. Raises ValueError for an unknown
-    tool, and whatever the tool raises.
+def execute_tool_call(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Call a tool by name: what was called, with what, under which id, and what it gave.
+
+    Raises ValueError when there is no such tool, and whatever the tool raises.
     """
-    return {
-        "name": tool_name,
-        "parameters": parameters,
-        "tool_call_id": generate_tool_call_id(tool_name, parameters),
-        "result": get_tool(tool_name)(**parameters),
-    }
-
-
-def format_content(think: str, tool_calls: Sequence[Mapping[str, Any]], response: str) -> str:
-    """A turn as tagged text; a part that is empty is left out."""
-    calls = [{"name": call["name"], "parameters": call["parameters"]} for call in tool_calls]
-    tagged = {"think": think, "tool_call": json.dumps(calls) if calls else "", "response": response}
-    return "\n".join(f"<{tag}>{text}</{tag}>" for tag, text in tagged.items() if text)
+    result = get_tool(name)(**parameters)
+    call_id = generate_tool_call_id(name, parameters)
+    return {"name": name, "parameters": parameters, "tool_call_id": call_id, "result": result}
 
 
 def create_dialogue_step(
-    think: str, tool_results: Sequence[Mapping[str, Any]], response: str, query: str, step: int
+    think: str, tool_results: list[dict[str, Any]], response: str, query: str, step: int
 ) -> dict[str, Any]:
-    """One turn of the dialogue that `agent_main` returns. `tool_results` come from `execute_tool_call`."""
+    """One turn for the list that `agent_main` returns. `tool_results` is what `execute_tool_call` gave.
+
+    What is empty is left out of the message, and of the tagged text that repeats it.
+    """
+    called = [{"name": made["name"], "parameters": made["parameters"]} for made in tool_results]
     message = {"think": think, "tool_call": tool_results, "response": response}
+    written = {"think": think, "tool_call": called and json.dumps(called), "response": response}
     return {
         "completion": {
-            "reasoning_content": "",
-            "content": format_content(think, tool_results, response),
-            "message": {part: said for part, said in message.items() if said},
+            "content": "\n".join(f"<{tag}>{text}</{tag}>" for tag, text in written.items() if text),
+            "message": {part: content for part, content in message.items() if content},
         },
         "extra_info": {"step": step, "query": query, "timestamp": int(time.time() * 1000)},
     }

@@ -1,89 +1,85 @@
-"""`ProxyClient`: products and the model by the paths of subnet 15's proxy, answered by the recorder.
+"""The client with which agents of Bittensor's subnet 15 reach tools and model.
 
-    GET  /search/find_product, /search/view_product_information   the tools
-    POST /inference/chat/completions                               the model
-
-The one thing to know: there is nothing else to reach. Any other path gives None, as every failure does, with
-a line on stderr that says why.
+The one thing to know: it never raises for what the other side does. An answer that is not JSON, or has a
+status other than 200, is None to the agent; why stands on stderr.
 """
 
-from __future__ import annotations
-
+import http.client
+import json
 import os
 import sys
 import time
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import urlencode, urlsplit
 
-from agent_kit.client import Connection  # type: ignore[import-not-found]  # there inside the sandbox
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-DEFAULT_TIMEOUT = 120
-DEFAULT_MAX_RETRIES = 3
-DEFAULT_RETRY_DELAY = 2
-DEFAULT_RATE_LIMIT_RETRY_DELAY = 5
-LONGEST_DELAY_S = 10.0
-TOO_MANY = 429
-_PASSING = (TOO_MANY, 500, 502, 503, 504)
-"""Statuses of what may be otherwise a little later."""
-_FOR_GOOD = ("budget_spent", "arena")
-"""Codes of errors that no retry mends."""
+_SPENT = b'"budget_spent"'
+"""In a refusal that no waiting changes."""
 
 
 class ProxyClient:
-    """Asks the recorder. `get` and `post` give the parsed JSON of an answer, or None.
+    """Requests to the address in `SANDBOX_PROXY_URL`, or to `proxy_url`. Times are in seconds.
 
-    `proxy_url` and `api_key` are taken without effect: where to go and who pays is not the agent's to say.
-    Delays are in seconds, double with each retry, and are 10 s at most.
+    Requests that failed on the other side are made again, at most `max_retries` times: after
+    `rate_limit_retry_delay` where it said that there were too many, else after `retry_delay`.
     """
 
     def __init__(
         self,
         proxy_url: str | None = None,
-        timeout: float = DEFAULT_TIMEOUT,
-        max_retries: int = DEFAULT_MAX_RETRIES,
-        retry_delay: float = DEFAULT_RETRY_DELAY,
-        rate_limit_retry_delay: float = DEFAULT_RATE_LIMIT_RETRY_DELAY,
+        timeout: float = 300.0,
+        max_retries: int = 2,
+        retry_delay: float = 0.5,
+        rate_limit_retry_delay: float = 2.0,
         api_key: str | None = None,
     ) -> None:
-        self.proxy_url = proxy_url or os.environ.get("SANDBOX_PROXY_URL", "")
-        self.timeout = timeout
-        self.max_retries = max_retries
-        self.retry_delay = retry_delay
-        self.rate_limit_retry_delay = rate_limit_retry_delay
-        self.api_key = api_key or os.environ.get("CHUTES_ACCESS_TOKEN")
-        self._connection = Connection(os.environ["ARENA_SOCKET"], timeout)
+        """`api_key` is sent along and means nothing here: the arena adds the real one."""
+        address = urlsplit(proxy_url or os.environ["SANDBOX_PROXY_URL"])
+        self._host, self._port = address.hostname or "127.0.0.1", address.port or 80
+        self._prefix = address.path.rstrip("/")
+        self._timeout = timeout
+        self._retries = max_retries
+        self._pauses = {True: rate_limit_retry_delay, False: retry_delay}
+        self._key = api_key or os.environ.get("CHUTES_ACCESS_TOKEN", "")
 
-    def get(self, path: str, params: Mapping[str, Any] | None = None) -> Any:
-        """Parameters that are None are left out."""
-        given = {name: value for name, value in (params or {}).items() if value is not None}
-        target = f"{path}?{urlencode(given, doseq=True)}" if given else path
-        return self._answer("GET", path, lambda: self._connection.get(target))
+    def get(self, path: str, params: dict[str, Any] | None = None) -> Any:
+        """The parsed answer to GET, or None. Parameters that are None are left out."""
+        given = urlencode({name: value for name, value in (params or {}).items() if value is not None})
+        return self._ask("GET", path, f"?{given}" if given else "", None)
 
-    def post(self, path: str, json_data: Mapping[str, Any] | None = None) -> Any:
-        """Send `json_data` as JSON."""
-        return self._answer("POST", path, lambda: self._connection.post(path, json_data or {}))
+    def post(self, path: str, json_data: Any = None) -> Any:
+        """The parsed answer to POST with `json_data` as its body, or None."""
+        return self._ask("POST", path, "", json.dumps(json_data).encode())
 
-    def _answer(self, method: str, path: str, ask: Any) -> Any:
-        why = "it was not to be tried"
-        for attempt in range(self.max_retries):
-            status, answer, why = 0, None, ""
+    def _ask(self, method: str, path: str, query: str, body: bytes | None) -> Any:
+        target = f"{self._prefix}/{path.lstrip('/')}{query}"
+        for left in range(self._retries, -1, -1):
             try:
-                status, answer = ask()
-            except (OSError, ValueError) as error:  # no recorder, or no JSON
-                why = str(error)
-            if status == 200:
-                return answer
-            refusal = answer.get("error") if isinstance(answer, dict) else None
-            told = refusal if isinstance(refusal, dict) else {"message": refusal}
-            code, why = told.get("code"), why or f"status {status}: {told.get('message')}"
-            if (status and status not in _PASSING) or code in _FOR_GOOD:
+                status, content = self._once(method, target, body)
+            except (OSError, http.client.HTTPException) as error:
+                why, limited, passing = f"{type(error).__name__}: {error}", False, True
+            else:
+                if status == 200:
+                    try:
+                        return json.loads(content)
+                    except (ValueError, RecursionError):
+                        why, limited, passing = "its answer is no JSON", False, False
+                else:
+                    why, limited = f"status {status}", status == 429
+                    passing = (limited or status >= 500) and _SPENT not in content.replace(b" ", b"")
+            if not passing or not left:
                 break
-            if attempt + 1 < self.max_retries:
-                first = self.rate_limit_retry_delay if status == TOO_MANY else self.retry_delay
-                time.sleep(min(first * 2**attempt, LONGEST_DELAY_S))
+            time.sleep(self._pauses[limited])
         print(f"{method} {path} gave nothing: {why}", file=sys.stderr)  # noqa: T201
         return None
+
+    def _once(self, method: str, target: str, body: bytes | None) -> tuple[int, bytes]:
+        headers = {"Accept": "application/json", "Authorization": f"Bearer {self._key}"}
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        connection = http.client.HTTPConnection(self._host, self._port, timeout=self._timeout)
+        try:
+            connection.request(method, target, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
