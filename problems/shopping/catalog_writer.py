@@ -32,7 +32,7 @@ from pydantic import BaseModel, ConfigDict
 from problems.problem import canonical_json
 from problems.shopping.product import Product
 
-FORMAT = 2
+FORMAT = 3
 ANALYZER = "catalog"
 PADDING = "\u16f0"
 """A letter that no shopper writes; `Catalog.words` never lets it through."""
@@ -217,13 +217,18 @@ def _last_checkpoint(directory: Path) -> dict[str, Any]:
 
 def _padding(sample: Sequence[Product]) -> str:
     words = analyzer()
-    lengths = [len(words.analyze(product.searchable_text())) for product in sample]
+    lengths = [len(words.analyze(_text(product))) for product in sample]
     return f"\n{PADDING}" * round(_PADDING_SHARE * sum(lengths) / max(len(lengths), 1))
+
+
+def _text(product: Product) -> str:
+    """What is searched. The title stands in it twice, since a word of the title tells more than a value."""
+    return f"{product.title}\n{product.searchable_text()}"
 
 
 def _document(product: Product, padding: str) -> Any:
     document = tantivy.Document()
-    document.add_text("text", product.searchable_text() + padding)
+    document.add_text("text", _text(product) + padding)
     document.add_text("shop_id", product.shop_id)
     for service in product.service:
         document.add_text("service", service)
