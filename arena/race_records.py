@@ -17,6 +17,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import defer
 
+from arena.agreeing import together
 from arena.rules import Rules
 from arena.scoring import EpisodeResult
 from arena.settlement import Finisher, RaceInputs
@@ -225,6 +226,7 @@ async def race_inputs(session: AsyncSession, race: Race, credits: Mapping[str, i
         raise RuntimeError(f"race {race.number} was not drawn")
     since = None if race.champion_id is None else await champion_since(session, race)
     age_h = 0.0 if since is None else (race.boundary_at - since).total_seconds() / 3600
+    present = [s for s in await standings(session, race.id) if s.entrant.role is not None]
     finishers = tuple(
         Finisher(
             agent=str(s.submission.id),
@@ -232,8 +234,7 @@ async def race_inputs(session: AsyncSession, race: Race, credits: Mapping[str, i
             name=s.submission.name,
             champion=s.entrant.role == "champion",
         )
-        for s in await standings(session, race.id)
-        if s.entrant.role is not None
+        for s in present
     )
     return RaceInputs(
         number=race.number,
@@ -244,4 +245,6 @@ async def race_inputs(session: AsyncSession, race: Race, credits: Mapping[str, i
         results=(await phase_results(session, race.id, "race")).results,
         credits=dict(credits),
         rules_hash=race.rules_hash,
+        sources={str(s.submission.id): s.submission.source_sha256 for s in present},
+        together=await together(session, race),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 from uuid import UUID
@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from arena.agreeing import Agreement, keep
 from arena.credits import trace_credits
 from arena.draws import draw_problems
 from arena.entries import QUALIFYING, RACE, add_entrants, candidates, expose, qualify, qualifying_scores
@@ -32,6 +33,7 @@ from arena.race_records import (
 )
 from arena.rules import Rules
 from arena.settlement import Settlement, Voided, settle, void_reason
+from arena.signed_results import Heard, Others, result_of
 from arena.suites import keep_suites, stored_suites
 from problems.rotation import PoolTooSmall
 from storage.database import Database
@@ -73,10 +75,11 @@ class RaceEngine:
         rubric: str,
         judge_pending: Callable[[], Awaitable[object]],
         accepts_into_corpus: Callable[[StoredTrace], bool],
+        others: Others | None = None,
     ) -> None:
         """`judge` and `rubric` say whose judgements count; `judge_pending` lets that judge work on some of
-        what waits in the store; `accepts_into_corpus` says which traces earn credit. `clock` gives aware UTC
-        datetimes.
+        what waits in the store; `accepts_into_corpus` says which traces earn credit. `others` are the other
+        validators, for rules by which all decide together. `clock` gives aware UTC datetimes.
         """
         self._database = database
         self._rules = rules
@@ -85,6 +88,7 @@ class RaceEngine:
         self._judged_by = (judge, rubric)
         self._judge_pending = judge_pending
         self._accepts = accepts_into_corpus
+        self._agreement = None if others is None else Agreement(database, others, clock)
 
     async def open_race(
         self,
@@ -93,12 +97,15 @@ class RaceEngine:
         *,
         founding_champion: UUID | None = None,
         boundary_at: datetime | None = None,
+        number: int | None = None,
     ) -> UUID:
         """Open a race and return its id; with one still running, return that one's.
 
         The champion is carried over from the last promotion; before the first, `founding_champion` (an
         accepted submission, a baseline say) holds the top. Entry closes at `boundary_at`; with None, when
-        everybody who entered has qualified. Raises LookupError when a suite is not stored.
+        everybody who entered has qualified. `number` is the race's, where validators must agree on it; else
+        it is the one after the last, as it is when that is larger. Raises LookupError when a suite is not
+        stored.
         """
         async with self._database.session() as session:
             await session.execute(select(func.pg_advisory_xact_lock(_OPENING_LOCK)))
@@ -112,7 +119,7 @@ class RaceEngine:
             champion = await reigning(session) or founding_champion
             judge, rubric = self._judged_by
             race = Race(
-                number=(last or 0) + 1,
+                number=max((last or 0) + 1, number or 1),
                 state="qualifying",
                 rules=self._rules.model_dump(mode="json"),
                 rules_hash=self._rules.rules_hash,
@@ -305,9 +312,19 @@ class RaceEngine:
             return
         credits = await self.credits(race_id)
         async with self._database.session() as session:
+            race = await session.get_one(Race, race_id)
+            together = Rules.load(race.rules).consensus == "median"
+        heard: Sequence[Heard] | None = ()
+        if together and self._agreement is not None:
+            heard = await self._heard(self._agreement, race_id, credits)
+        if heard is None:
+            return
+        async with self._database.session() as session:
             race = await locked(session, race_id)
             if not _may_leave(race, "judging"):
                 return
+            if heard:
+                await keep(session, race, heard, self._clock())
             settled = settle(await race_inputs(session, race, credits))
             if isinstance(settled, Voided):
                 self._void(race, settled.reason)
@@ -316,6 +333,23 @@ class RaceEngine:
             race.settlement = settled.to_json()
             race.settled_at = self._clock()
             race.state = "settled"
+
+    async def _heard(
+        self, agreement: Agreement, race_id: UUID, credits: Mapping[str, int]
+    ) -> Sequence[Heard] | None:
+        """What the validators say of a race that we have scored; nothing when we cannot settle it ourselves,
+        and None while others are waited for.
+        """
+        async with self._database.session() as session:
+            race = await session.get_one(Race, race_id)
+            pool = await session.get_one(Suite, race.pool_suite_id)
+            inputs = await race_inputs(session, race, credits)
+            alone = settle(inputs)
+            if isinstance(alone, Voided):
+                return ()
+            body = result_of(race, inputs, alone, validator=agreement.hotkey, pool_root=pool.root)
+        _, since = await agreement.publish(race_id, body)
+        return await agreement.hear(race_id, race.number, since, inputs.rules)
 
     async def credits(self, race_id: UUID) -> dict[str, int]:
         """Traces of a race that the corpus accepts, by hotkey; qualifying counts as much as racing.

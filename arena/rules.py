@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -228,6 +228,14 @@ class Rules(_Section):
     withdrawn_factor: Annotated[float, Field(ge=1.0)] = 3.0
     """It must also have more than this many times as many such problems as the median of the other entrants:
     what a provider's bad hour does to one it does to all."""
+
+    consensus: Literal["own", "median"] = "own"
+    """Who decides a race: each validator by itself, or all together, by stake-weighted medians of their
+    scores and a vote on the champion. Then the number of a race is that of its boundary."""
+    consensus_deadline_s: Seconds = 1800.0
+    """How long a validator waits for the others' results after it has its own."""
+    consensus_quorum: Share = 0.5
+    """With less than this share of the stake of all validators in, it goes on by itself."""
 
     agency_floor: Share = 0.5
     """What is left of a score when none of the tool calls was the model's own."""

@@ -16,6 +16,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
 from arena import verified_inputs as inputs
+from arena.agreeing import verified as signed_results_verified
 from arena.credits import in_time
 from arena.draws import draw_problems
 from arena.entries import QUALIFYING, qualifying_scores
@@ -83,6 +84,8 @@ async def verify_race(database: Database, number: int, means: Means) -> list[Ste
     async with database.session() as session:
         if race.state == "void":
             return [*steps, await _void(session, race, rules)]
+        results = await signed_results_verified(session, race)
+        steps += [] if results is None else [results]
         return [*steps, *await _settlement(session, race, traced.credits)]
 
 

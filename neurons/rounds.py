@@ -43,6 +43,11 @@ def next_boundary(now: datetime, every: timedelta) -> datetime:
     return epoch + ((now - epoch) // every + 1) * every
 
 
+def boundary_number(boundary_at: datetime, every: timedelta) -> int:
+    """Which multiple of `every` a boundary is: the same on every validator, whatever it has missed."""
+    return (boundary_at - datetime.fromtimestamp(0, tz=boundary_at.tzinfo)) // every
+
+
 def race_and_pay(
     validator: Validator, public: str, pool: str, every: timedelta, *, set_weights: bool = True
 ) -> list[Part]:
@@ -68,8 +73,9 @@ async def _races(validator: Validator, public: str, pool: str, every: timedelta)
     """Each boundary ends the entry of one race. A race without an entrant is void, and the next one opens."""
     while True:
         try:
+            boundary_at = next_boundary(utc_now(), every)
             race_id = await validator.engine.open_race(
-                public, pool, boundary_at=next_boundary(utc_now(), every)
+                public, pool, boundary_at=boundary_at, number=_number(validator, boundary_at, every)
             )
             race = await validator.race(race_id)
             _log.info("race %d is %s; entry closes at %s", race.number, race.state, race.boundary_at)
@@ -84,6 +90,11 @@ async def _races(validator: Validator, public: str, pool: str, every: timedelta)
         except _DOWN as error:
             _log.warning("no race can be opened now, trying again in %.0f s: %s", _PAUSE_S, error)
             await asyncio.sleep(_PAUSE_S)
+
+
+def _number(validator: Validator, boundary_at: datetime, every: timedelta) -> int | None:
+    """The number of a race that is decided with others; one that is not is just the next."""
+    return boundary_number(boundary_at, every) if validator.together else None
 
 
 async def _enter(validator: Validator, race_id: UUID) -> None:

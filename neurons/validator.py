@@ -37,7 +37,9 @@ from judge.judgement import Judge
 from judge.worker import JudgeWorker, judge_pending
 from neurons.chain_types import ChainUnavailable, Endpoint, Subnet, WeightReceipt
 from neurons.collecting import DEADLINE_S, Collector
+from neurons.mining.validators import permitted
 from neurons.payments import Payments
+from neurons.peers import Peers
 from neurons.supervision import single_failure
 from neurons.wallets import Wallet
 from neurons.watching import STALLED_AFTER_S, HeadWatch
@@ -97,6 +99,7 @@ class Validator:
             rubric=parts.judge.rubric,
             judge_pending=self._judge_some,
             accepts_into_corpus=lambda trace: accepts(trace, self._filters),
+            others=Peers(parts.chain, parts.wallet),
         )
         self.payments = Payments(parts.database, parts.chain, parts.wallet)
         self.heads = HeadWatch(parts.chain, stalled_after_s=parts.stalled_after_s)
@@ -105,6 +108,11 @@ class Validator:
     def hotkey(self) -> str:
         """Our own hotkey: the receiver of every signed request."""
         return self._parts.wallet.hotkey.ss58_address
+
+    @property
+    def together(self) -> bool:
+        """Whether races are decided with the other validators."""
+        return self._parts.rules.consensus == "median"
 
     @property
     def database(self) -> Database:
@@ -136,6 +144,7 @@ class Validator:
             clock=self._clock,
             operators=self._parts.operators,
             sealing=self._parts.sealing,
+            permitted=lambda hotkey: permitted(chain, hotkey),
         )
 
     def collector(self, *, deadline_s: float = DEADLINE_S) -> Collector:

@@ -15,7 +15,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import FastAPI, Header, Request, Response
 
-from arena.api import agents, miners, problem_details, races, sealed_keys, suites
+from arena.api import agents, miners, problem_details, races, results, sealed_keys, suites
 from arena.api import operators as operator_routes
 from arena.api.etags import Tagged
 from arena.api.limits import Buckets, Limited
@@ -59,6 +59,7 @@ def create_app(
     operators: Collection[str] = (),
     tick: Callable[[], float] = time.monotonic,
     sealing: Announcement | None = None,
+    permitted: Registered | None = None,
 ) -> FastAPI:
     """The API of one validator.
 
@@ -66,6 +67,7 @@ def create_app(
     that it committed on chain, or None. `screener` reads the sources that are sent. `clock` gives aware UTC
     datetimes, `tick` seconds that never go back. `operators` are the hotkeys (SS58) that may pause, void and
     re-judge races. `sealing` is what miners seal keys of their own to; None: the house pays for all.
+    `permitted` says whether a hotkey holds a validator permit; None: nobody does.
     """
     app = FastAPI(title="Agent arena", version="1", description=__doc__)
     app.state.clock = clock
@@ -136,10 +138,15 @@ def create_app(
             paid_by=paid_by,
         )
 
+    app.include_router(results.routes(service, permitted or _nobody))
     app.include_router(sealed_keys.routes(sealing, validator_hotkey))
     for routes in (miners.routes, races.routes, agents.routes, suites.routes, operator_routes.routes):
         app.include_router(routes(service))
     return app
+
+
+async def _nobody(_: str) -> bool:
+    return False
 
 
 async def _from_chain(answer: Awaitable[T]) -> T:

@@ -186,6 +186,16 @@ class RaceDetail(RaceSummary):
     """When its entrants' sources and its traces become public; null until it has settled."""
 
 
+class SignedAnswer(_Answer):
+    """A validator's result of a race, and its signature."""
+
+    hotkey: str
+    body: str
+    """Canonical JSON: these very bytes are signed."""
+    signature: str
+    """The hotkey's (sr25519), in hex, over `agent arena, race result, version 1: ` and the body."""
+
+
 class ProblemResult(_Answer):
     """How all entrants of a settled race did on one drawn problem."""
 

@@ -217,7 +217,7 @@ async def test_a_node_that_failed_is_not_asked_again_at_once(
     app = FastAPI()
     app.get(SOURCE_PATH)(sends(b"something else"))
     async with at(chain, miner, app):
-        await chain.commit(miner, bytes(32))
+        await chain.commit(miner, hashlib.sha256(SOURCE).digest())
         first = await validator.collector().round()
         assert [a.code for a in first.values()] == ["wrong_hash"]
         assert await validator.collector().round() == {}
