@@ -17,6 +17,7 @@ from uuid import UUID
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from arena import missed
 from arena.agreeing import Agreement, keep
 from arena.credits import trace_credits
 from arena.draws import draw_problems
@@ -88,6 +89,7 @@ class RaceEngine:
         self._judged_by = (judge, rubric)
         self._judge_pending = judge_pending
         self._accepts = accepts_into_corpus
+        self._others = others
         self._agreement = None if others is None else Agreement(database, others, clock)
 
     async def open_race(
@@ -136,6 +138,36 @@ class RaceEngine:
             if champion is not None:
                 await add_entrants(session, race, {champion: "champion"}, self._clock())
             return race.id
+
+    async def catch_up(self, public: str, pool: str, *, until: int) -> list[int]:
+        """Take over what the others drew in races before number `until` that we missed; their numbers.
+
+        Raises what the chain's being down raises. Without effect where each validator decides by itself.
+        """
+        if self._others is None or self._rules.consensus == "own":
+            return []
+        async with self._database.session() as session:
+            last = await session.scalar(select(func.max(Race.number)))
+            root = (await session.get_one(Suite, pool)).root
+        if last is None:
+            return []
+        recorded: list[int] = []
+        for number in range(max(last + 1, until - missed.MOST), until):
+            _, heard = await self._others.ask(number, known={})
+            found = missed.taken_place(
+                heard, number=number, rules_hash=self._rules.rules_hash, pool_root=root
+            )
+            if found is None:
+                continue
+            async with self._database.session() as session:
+                await session.execute(select(func.pg_advisory_xact_lock(_OPENING_LOCK)))
+                if await session.scalar(select(Race.id).where(Race.number >= number).limit(1)) is not None:
+                    continue
+                await missed.record(
+                    session, found, rules=self._rules, public=public, pool=pool, now=self._clock()
+                )
+            recorded.append(number)
+        return recorded
 
     async def enter(self, race_id: UUID, submissions: Sequence[UUID] | None = None) -> list[UUID]:
         """Enter accepted submissions and queue their qualifying; return those that are new in the race.

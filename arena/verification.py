@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncSession
 
+from arena import missed
 from arena import verified_inputs as inputs
 from arena.agreeing import verified as signed_results_verified
 from arena.credits import in_time
@@ -191,6 +192,8 @@ def _plain(value: object) -> object:
 
 async def _void(session: AsyncSession, race: Race, rules: Rules) -> Step:
     """Why a void race is void."""
+    if (race.void_reason or "").startswith(missed.REASON):
+        return unchecked("void", "this validator was down; what was drawn is known from the others")
     by_hand = select(AuditEntry.reason).where(AuditEntry.race_id == race.id, AuditEntry.action == "void")
     if (said := await session.scalar(by_hand)) is not None:
         return unchecked("void", f"an operator voided it: {said}")

@@ -74,9 +74,11 @@ async def _races(validator: Validator, public: str, pool: str, every: timedelta)
     while True:
         try:
             boundary_at = next_boundary(utc_now(), every)
-            race_id = await validator.engine.open_race(
-                public, pool, boundary_at=boundary_at, number=_number(validator, boundary_at, every)
-            )
+            number = _number(validator, boundary_at, every)
+            if number is not None:
+                for missed in await validator.engine.catch_up(public, pool, until=number):
+                    _log.info("race %d was run while this validator was down", missed)
+            race_id = await validator.engine.open_race(public, pool, boundary_at=boundary_at, number=number)
             race = await validator.race(race_id)
             _log.info("race %d is %s; entry closes at %s", race.number, race.state, race.boundary_at)
             with single_failure():

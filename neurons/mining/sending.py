@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from neurons.chain_types import Subnet
@@ -83,7 +84,7 @@ async def send_to_all(
     ended: dict[str, Delivery] = {}
     waiting: Sequence[Validator] = known
     for tried in range(1, tries + 1):
-        for delivery in await of_all(waiting, lambda validator, tried=tried: once(validator, tried)):
+        for delivery in await of_all(waiting, partial(once, tried=tried)):
             ended[delivery.validator] = delivery
         waiting = [v for v in known if ended[v.hotkey].took is None]
         if not waiting or tried == tries:

@@ -40,6 +40,7 @@ _PAGES = 20
 
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +102,11 @@ async def permitted(chain: Subnet, hotkey: str) -> bool:
     return neuron is not None and neuron.validator_permit
 
 
-async def of_all(known: Sequence[Validator], ask: Callable[[Validator], Awaitable[T]]) -> list[T]:
+async def of_all(known: Sequence[S], ask: Callable[[S], Awaitable[T]]) -> list[T]:
     """What `ask` gives for each, some at a time, in the order given."""
     turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(validator: Validator) -> T:
+    async def one(validator: S) -> T:
         async with turns:
             return await ask(validator)
 

@@ -75,7 +75,7 @@ class Others:
 
     def sign(self, body: bytes) -> str:
         self._ours = json.loads(body)
-        return OWN.sign(signed_text(body)).hex()
+        return bytes(OWN.sign(signed_text(body))).hex()
 
     async def ask(self, race: int, *, known: Mapping[str, Heard]) -> tuple[int, list[Heard]]:
         return self.stake, [known.get(hotkey) or self._heard(hotkey) for hotkey in self.peers]

@@ -45,13 +45,15 @@ class Door:
 
 
 def signed(keypair: Keypair, receiver: Keypair, age_s: float, body: bytes = b"") -> dict[str, str]:
-    return bt.http_auth.sign(
-        keypair,
-        method="GET",
-        path=SOURCE_PATH,
-        body=body,
-        receiver_ss58=receiver.ss58_address,
-        nonce_ns=time.time_ns() - int(age_s * 1e9),
+    return dict(
+        bt.http_auth.sign(
+            keypair,
+            method="GET",
+            path=SOURCE_PATH,
+            body=body,
+            receiver_ss58=receiver.ss58_address,
+            nonce_ns=time.time_ns() - int(age_s * 1e9),
+        )
     )
 
 
