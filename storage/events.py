@@ -76,9 +76,14 @@ class Event:
         )
 
 
+def canonical(value: object) -> str:
+    """The one way to write `value` as JSON. Raises ValueError on NaN or infinities."""
+    return _ENCODER.encode(value)
+
+
 def digest(value: object) -> str:
     """SHA-256 (hex) of the canonical JSON of `value`. Raises ValueError on NaN or infinities."""
-    return hashlib.sha256(_canonical(value)).hexdigest()
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def next_event(previous: str, seq: int, at_ms: int, kind: EventKind, body: dict[str, Any]) -> Event:
@@ -91,7 +96,7 @@ class EventLog:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
-        self._blobs: set[str] = set()
+        self._blobs: dict[str, str] = {}
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -111,9 +116,13 @@ class EventLog:
 
     def blob(self, value: Any, *, at_ms: int) -> str:
         """Store `value` once and return its digest."""
-        name = digest(value)
-        if name not in self._blobs:
-            self._blobs.add(name)
+        return self.written_blob(canonical(value), value, at_ms=at_ms)
+
+    def written_blob(self, text: str, value: Any, *, at_ms: int) -> str:
+        """The same for a value whose canonical JSON is `text`, which need not be hashed where it is known."""
+        name = self._blobs.get(text)
+        if name is None:
+            name = self._blobs[text] = hashlib.sha256(text.encode()).hexdigest()
             self.append("blob", {"digest": name, "value": value}, at_ms=at_ms)
         return name
 
@@ -142,9 +151,5 @@ def blobs(events: Iterable[Event]) -> dict[str, Any]:
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
-def _canonical(value: object) -> bytes:
-    return _ENCODER.encode(value).encode()
-
-
 def _hash(previous: str, seq: int, at_ms: int, kind: str, body: dict[str, Any]) -> str:
-    return hashlib.sha256(_canonical([previous, seq, at_ms, kind, body])).hexdigest()
+    return digest([previous, seq, at_ms, kind, body])

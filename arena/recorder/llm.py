@@ -32,6 +32,7 @@ from arena.recorder.upstream import Asking, KeyRefused, Model, ProviderFault, Re
 from arena.recorder.wire import Response, json_response
 from arena.recorder.witness import Witness
 from problems.environment import Environment
+from storage.events import canonical
 
 BYTES_PER_TOKEN = 4
 """For providers that report no usage: a rough English average, only ever used to keep a budget finite."""
@@ -265,6 +266,9 @@ class _Call:
         )
         self._messages = [message.wire() for message in request.messages]
         self._tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
+        # Written once, for the record and to be measured: it is most of what a call costs us.
+        self._message_texts = [canonical(message) for message in self._messages]
+        self._tools_text = canonical(self._tools) if self._tools else ""
 
     def payload(self) -> dict[str, Any]:
         """What the provider is sent."""
@@ -274,15 +278,15 @@ class _Call:
     @cached_property
     def prompt_bytes(self) -> int:
         """The size of what the model reads, as JSON."""
-        return len(json.dumps([self._messages, self._tools], ensure_ascii=False).encode())
+        return len(",".join(self._message_texts).encode()) + len(self._tools_text.encode())
 
     def record(self, **result: Any) -> None:
         """Append the event. `result` is `response` or `error`."""
         body = {
             "call_id": self.call_id,
             "model": self.model,
-            "messages": [self._witness.blob(message) for message in self._messages],
-            "tools": self._witness.blob(self._tools) if self._tools else None,
+            "messages": list(map(self._witness.blob, self._message_texts, self._messages)),
+            "tools": self._witness.blob(self._tools_text, self._tools) if self._tools else None,
             "params": self.params,
             "streamed": bool(self._request.stream),
             "elapsed_ms": self._witness.elapsed_ms(self._started),

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
 
+import httpcore
 import httpx
 from pydantic import SecretStr
 
@@ -27,6 +28,7 @@ from arena import strict_json
 from arena.recorder.assembly import Assembly
 from arena.recorder.budget import Price
 from arena.recorder.chat import ChatError, Reply, parse_reply
+from arena.recorder.connections import pool
 
 AGENTS_FAULT = frozenset({400, 413, 422})
 """Statuses by which a provider says that the request itself was bad."""
@@ -37,6 +39,7 @@ MODERATED = 403
 KEYS_FAULT = frozenset({401, 402, 429})
 """What a provider says to a key that is wrong, out of credit or used too much. It is the fault of whoever the
 key belongs to: see `Upstream`."""
+CONNECT_S = 10.0
 MAX_PAUSE_S = 10.0
 MAX_RETRY_AFTER_S = 60.0
 """A provider that wants to be left alone for longer than that has failed the call."""
@@ -45,6 +48,13 @@ ORDINARY_TOKENS = 1_024
 ORDINARY_PROMPT_BYTES = 32 * 1024
 """A request within both must be answered in time by any provider fit for use. One beyond may have taken
 longer because it asked for a lot."""
+
+_CONNECTION_FAILED = (
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.UnsupportedProtocol,
+)
 
 
 class ProviderFault(Exception):
@@ -155,20 +165,19 @@ class Upstream:
         self._url = httpx.URL(base_url.rstrip("/") + "/chat/completions")
         self._api_key = api_key
         authorization = {"authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
-        self._headers = {"content-type": "application/json", "accept": "*/*", **authorization}
-        timeout = httpx.Timeout(timeout_s, connect=min(timeout_s, 10.0))
-        self._extensions = {"timeout": timeout.as_dict()}
-        self._client = httpx.AsyncClient(
-            verify=verify,
-            limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-        )
+        headers = {"content-type": "application/json", "accept": "*/*", "accept-encoding": "identity"}
+        # GET, which has no length yet; httpx knows how the host is written.
+        self._headers = httpx.Request("GET", self._url, headers=headers | authorization).headers.raw
+        self._target = httpcore.URL(str(self._url))
+        self._extensions = {"timeout": {"connect": min(timeout_s, CONNECT_S), "pool": timeout_s}}
+        self._pool = pool(self._url, verify, connections)
 
     def __repr__(self) -> str:
         return f"Upstream({str(self._url)!r}, models={self.models!r})"
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        await self._pool.aclose()
 
     def resolve(self, model: str) -> str | None:
         """The name by which the provider knows `model`; None when it is not allowed."""
@@ -261,9 +270,9 @@ class Upstream:
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._exchange(payload, asking)
-        except (TimeoutError, httpx.TimeoutException):
+        except (TimeoutError, httpcore.TimeoutException):
             raise ProviderFault(f"no answer within {timeout_s:g} s", late=True) from None
-        except httpx.HTTPError as error:
+        except _CONNECTION_FAILED as error:
             raise ProviderFault(f"connection failed ({type(error).__name__})") from None
         except strict_json.UnstorableText as error:
             # The provider did its part; it is what the model was made to write that cannot be kept.
@@ -273,13 +282,13 @@ class Upstream:
 
     async def _exchange(self, payload: dict[str, Any], asking: Asking | None) -> Reply:
         async with contextlib.aclosing(await self._send(payload)) as response:
-            if response.status_code == 200 and asking is not None and _is_event_stream(response):
+            if response.status == 200 and asking is not None and _is_event_stream(response):
                 assembly = Assembly(_listener(asking), self._max_response_bytes)
                 async for piece in self._pieces(response):
                     assembly.feed(piece)
                 return parse_reply(assembly.completion())
             body = b"".join([piece async for piece in self._pieces(response)])
-        status = response.status_code
+        status = response.status
         if status in AGENTS_FAULT:
             raise RequestRejected(self._said(body), status)
         if status != 200:
@@ -287,17 +296,21 @@ class Upstream:
             raise ProviderFault(f"status {status}: {self._said(body)}", status, retry_after_s=wait_s)
         return parse_reply(strict_json.loads(body, max_bytes=self._max_response_bytes))
 
-    async def _send(self, payload: dict[str, Any]) -> httpx.Response:
-        # By hand: joining and checking the same address and headers anew takes as long as the exchange.
+    async def _send(self, payload: dict[str, Any]) -> httpcore.Response:
         content = json.dumps(payload, ensure_ascii=False, separators=(",", ":")).encode()
-        request = httpx.Request(
-            "POST", self._url, headers=self._headers, content=content, extensions=self._extensions
+        length = (b"content-length", str(len(content)).encode())
+        request = httpcore.Request(
+            b"POST",
+            self._target,
+            headers=[*self._headers, length],
+            content=content,
+            extensions=self._extensions,
         )
-        return await self._client.send(request, stream=True)
+        return await self._pool.handle_async_request(request)
 
-    async def _pieces(self, response: httpx.Response) -> AsyncIterator[bytes]:
+    async def _pieces(self, response: httpcore.Response) -> AsyncIterator[bytes]:
         size = 0
-        async for piece in response.aiter_bytes():
+        async for piece in response.aiter_stream():
             size += len(piece)
             if size > self._max_response_bytes:
                 raise ProviderFault(f"answer larger than {self._max_response_bytes} bytes", 200)
@@ -338,18 +351,23 @@ def _listener(asking: Asking) -> Callable[[dict[str, str]], None]:
     return listen
 
 
-def _is_event_stream(response: httpx.Response) -> bool:
-    return str(response.headers.get("content-type", "")).startswith("text/event-stream")
+def _header(response: httpcore.Response, name: bytes) -> str:
+    """The first header of that name, given in lower case; empty when there is none."""
+    return next((value.decode("latin-1") for key, value in response.headers if key.lower() == name), "")
 
 
-def _retry_after_s(response: httpx.Response) -> float:
+def _is_event_stream(response: httpcore.Response) -> bool:
+    return _header(response, b"content-type").startswith("text/event-stream")
+
+
+def _retry_after_s(response: httpcore.Response) -> float:
     """What `Retry-After` says: seconds, or a date, which is taken by the provider's own clock."""
-    text = response.headers.get("retry-after", "")
+    text = _header(response, b"retry-after")
     if text.isascii() and text.isdigit():
         return float(text[:9])
     try:
         wanted = parsedate_to_datetime(text)
-        now = parsedate_to_datetime(response.headers.get("date", ""))
+        now = parsedate_to_datetime(_header(response, b"date"))
         return max(0.0, (wanted - now).total_seconds())
     except (ValueError, TypeError):
         return 0.0

@@ -60,9 +60,9 @@ class Witness:
         """Append an event."""
         self.log.append(kind, body, at_ms=self.now_ms())
 
-    def blob(self, value: Any) -> str:
-        """Store a value once; its digest."""
-        return self.log.blob(value, at_ms=self.now_ms())
+    def blob(self, text: str, value: Any) -> str:
+        """Store a value once, whose canonical JSON is `text`; its digest."""
+        return self.log.written_blob(text, value, at_ms=self.now_ms())
 
     def refuse(self, what: str, message: str) -> None:
         """Record a request that could not be taken."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from pydantic import SecretStr
 from arena.agent_kit.client import ModelError
 from arena.recorder.budget import Budget
 from arena.recorder.upstream import Upstream
+from arena.recorder.wire import CONNECTION
 from tests.arena.puppet import KEY, Puppet, say, tell
 from tests.arena.recorder.test_server import bodies, in_thread, kit, serving
 
@@ -84,3 +86,17 @@ async def test_a_redirection_is_not_followed(short_folder: Path, upstream: Upstr
         with pytest.raises(ModelError, match="status 307"):
             await in_thread(llm.chat, tell(status=307))
     assert len(puppet.requests) == 1 + upstream.retries
+
+
+async def test_a_connection_that_we_lose_in_the_middle_of_a_request_is_our_failure(
+    short_folder: Path, upstream: Upstream, puppet: Puppet
+) -> None:
+    async with serving(short_folder, upstream) as (recorder, path):
+        _, _, llm = await kit(path)
+        asking = asyncio.ensure_future(in_thread(llm.chat, tell(hang=True)))
+        await in_thread(puppet.wait_for_requests, 1)
+        (serving_it,) = (task for task in asyncio.all_tasks() if task.get_name() == CONNECTION)
+        serving_it.cancel()
+        with pytest.raises(OSError, match=r"closed|reset"):
+            await asking
+    assert recorder.fault == "recorder: a connection was lost: it was cancelled"
