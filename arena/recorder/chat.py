@@ -47,7 +47,7 @@ class _Part(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and None in value.values():
             return {key: item for key, item in value.items() if item is not None}
         return value
 
@@ -86,10 +86,6 @@ class Message(_Part):
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
-
-    def wire(self) -> dict[str, Any]:
-        """The message as it is recorded and sent on."""
-        return {"content": None, **self.model_dump(exclude_none=True)}
 
 
 class OfferedFunction(_Part):
@@ -193,6 +189,11 @@ class ChatRequest(_Part):
     def wanted_tokens(self) -> int | None:
         """The completion length asked for, in tokens."""
         return self.max_completion_tokens or self.max_tokens
+
+    def prompt(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Messages and tools, as they are recorded and sent on."""
+        given = self.model_dump(exclude_none=True, include={"messages", "tools"})
+        return [{"content": None, **message} for message in given["messages"]], given.get("tools", [])
 
     def params(self, *, seed: int, max_tokens: int, sampling: Sampling) -> dict[str, Any]:
         """Everything but messages and tools, clamped by the rules, as sent and recorded."""

@@ -264,8 +264,7 @@ class _Call:
         self.params = request.params(
             seed=seed, max_tokens=request.wanted_tokens or 0, sampling=witness.meter.budget
         )
-        self._messages = [message.wire() for message in request.messages]
-        self._tools = [tool.model_dump(exclude_none=True) for tool in request.tools or ()]
+        self._messages, self._tools = request.prompt()
         # Written once, for the record and to be measured: it is most of what a call costs us.
         self._message_texts = [canonical(message) for message in self._messages]
         self._tools_text = canonical(self._tools) if self._tools else ""
