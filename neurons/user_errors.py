@@ -25,6 +25,7 @@ from neurons.localnet.metadata import MetadataUnavailable
 from neurons.miner import SubmissionRefused, ValidatorUnreachable
 from neurons.mining.sending import NoValidators
 from neurons.payments import NotSettled
+from neurons.peer_race import NotPublished
 from neurons.practice import WouldBeRefused
 from neurons.sealed import KeyNotSealed
 from neurons.serving import PortTaken
@@ -69,6 +70,7 @@ USER_ERRORS: tuple[type[Exception], ...] = (
     NoTraceFile,
     NotADemoChain,
     NotPlayableHere,
+    NotPublished,
     NotSettled,
     NoValidators,
     PartFailed,

@@ -18,6 +18,7 @@ from arena.verification import verify_race
 from neurons import settings
 from neurons.commands.flags import DatabaseUrl, DataDir, Json
 from neurons.host import existing_store
+from neurons.peer_race import verify_published
 from neurons.verifying import means_of, weights_step
 from problems.report import Achieved, Report, report
 from storage.tables import Race
@@ -33,6 +34,10 @@ _LOOKS = {"same": "green", "differs": "bold red", "not checked": "yellow"}
 @app.command("verify")
 def verify(
     number: Annotated[int, typer.Argument(help="The race's number.")],
+    api_url: Annotated[
+        str | None,
+        typer.Option("--api.url", help="Another validator: check what it publishes of its race."),
+    ] = None,
     data_dir: DataDir = None,
     database_url: DatabaseUrl = None,
     as_json: Json = False,
@@ -41,6 +46,8 @@ def verify(
     chosen = settings.load({"data_dir": data_dir, "database_url": database_url})
 
     async def work() -> list[Step]:
+        if api_url is not None:
+            return await verify_published(api_url, number)
         async with existing_store(chosen) as database:
             steps = await verify_race(database, number, await means_of(database, chosen))
             return [*steps, await weights_step(database, number)]
