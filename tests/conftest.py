@@ -38,6 +38,13 @@ def open_folder() -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture(scope="session")
+def lasting_folder() -> Iterator[Path]:
+    """The same, for the whole run."""
+    with _folder(_memory()) as folder:
+        yield folder
+
+
 @pytest.fixture
 def disk_folder() -> Iterator[Path]:
     """The same on a disk, from which programs may run."""

@@ -15,7 +15,7 @@ import json
 import socket
 import threading
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Self
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
@@ -28,7 +28,8 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15}
 class Puppet:
     """The endpoint, served on a port of its own in a thread. `requests` are the bodies it was sent."""
 
-    def __init__(self) -> None:
+    def __init__(self, port: int = 0) -> None:
+        """`port` 0: any that is free."""
         self.requests: list[dict[str, Any]] = []
         self.keys: set[str] = set()
         self.well = True
@@ -39,12 +40,12 @@ class Puppet:
         self._arrived = threading.Condition()
         self._app = FastAPI()
         self._app.post("/v1/chat/completions")(self._answer)
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = socket.create_server(("127.0.0.1", port))
         self.base_url = f"http://127.0.0.1:{self._socket.getsockname()[1]}/v1"
         self._server = uvicorn.Server(uvicorn.Config(self._app, log_level="critical"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]})
 
-    def __enter__(self) -> Puppet:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import random
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,13 +28,15 @@ from storage.tables import Submission
 from tests.arena.puppet import Puppet
 from tests.arena.sums import sums
 from tests.end_to_end.chaos_process import RULES, engine_on, judging
+from tests.end_to_end.family import Family
 
 ROOT = Path(__file__).resolve().parents[2]
 WORKERS = 4
 BOUNDARY = datetime(2021, 6, 1, tzinfo=UTC)
 """Long past for every process, and the same in every run: the draw and the champion's age follow from it."""
+EPISODES = 5 * (RULES.public_size + RULES.drawn_size)
 GONE_DEADLINE_S = 30.0
-_LOOK_S = 0.05
+_LOOK_S = 0.1
 
 AGENT = """
 import json
@@ -73,12 +74,18 @@ CAST = {
 
 
 class Provider(Puppet):
-    """The model's endpoint, which is out of order while `down`."""
+    """The model's endpoint, which is out of order now and then."""
 
-    down = False
+    outages = 0
+    _back_at = 0.0
+
+    def fail_for(self, seconds: float) -> None:
+        """Be out of order for that long."""
+        self._back_at = time.monotonic() + seconds
+        self.outages += 1
 
     async def _answer(self, request: Request) -> Response:
-        if self.down:
+        if time.monotonic() < self._back_at:
             return Response('{"error": {"message": "out of order"}}', 503)
         self.requests.clear()  # nobody looks at them, and there are many
         return await super()._answer(request)
@@ -89,20 +96,27 @@ class Chaos:
     """One race on a database and processes of its own."""
 
     folder: Path
-    provider: Provider
+    model_url: str
+    cast: tuple[str, ...]
+    """Processes that are to run, each named for what it does and, after a dash, for which it is."""
+    family: Family = field(default_factory=Family)
     server: EmbeddedServer = field(init=False)
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    kin: set[psutil.Process] = field(default_factory=set)
-    """Every process that was seen to belong to one that was killed."""
+    started: set[int] = field(default_factory=set)
+    """Ids of all that ever ran."""
     kills: int = 0
     restarts: int = 0
-    outages: int = 0
 
     def __post_init__(self) -> None:
         self.server = EmbeddedServer(self.folder / "store")
         admin = asyncio.run(self._query("CREATE DATABASE chaos", database="postgres"))
         assert admin == []
         self.log: IO[bytes] = (self.folder / "log").open("wb")
+
+    @property
+    def workers(self) -> list[str]:
+        """Those of its processes that play."""
+        return [name for name in self.cast if name.startswith("worker")]
 
     @property
     def url(self) -> str:
@@ -114,27 +128,25 @@ class Chaos:
 
     def start(self) -> None:
         """Start whatever does not run."""
-        for name in ("engine", *(f"worker-{i}" for i in range(WORKERS))):
+        for name in self.cast:
             child = self.running.get(name)
             if child is None or child.poll() is not None:
                 self.running[name] = subprocess.Popen(
                     [
                         *(sys.executable, "-m", "tests.end_to_end.chaos_process", name.partition("-")[0]),
-                        *(self.url, self.provider.base_url),
+                        *(self.url, self.model_url),
                     ],
                     stdin=subprocess.DEVNULL,
                     stdout=self.log,
                     stderr=self.log,
                     cwd=ROOT,
                 )
+                self.started.add(self.running[name].pid)
 
     def kill(self, name: str) -> None:
         """SIGKILL for a process, and nothing else."""
         child = self.running[name]
         if child.poll() is None:
-            child.send_signal(signal.SIGSTOP)  # so that nothing is born while its kin are counted
-            with contextlib.suppress(psutil.NoSuchProcess):
-                self.kin |= set(psutil.Process(child.pid).children(recursive=True))
             child.kill()
             child.wait(GONE_DEADLINE_S)
             self.kills += 1
@@ -156,49 +168,42 @@ class Chaos:
             ((count,),) = asyncio.run(self._query("SELECT count(*) FROM episode WHERE state = 'done'"))
         except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
             return None
-        return int(count)
+        return int(str(count))
 
     def state(self) -> str:
         ((state,),) = asyncio.run(self._query("SELECT state FROM race"))
         return str(state)
 
-    def run(self, *, kills: int = 0, restarts: int = 0, seed: int = 0, deadline_s: float) -> None:
-        """Until the race is over. Harm comes as episodes get done, so that all of it falls into the race."""
-        chance = random.Random(seed)
-        total = len(CAST) * (RULES.public_size + RULES.drawn_size)
+    def run(self, strike: Callable[[], None] = lambda: None, *, kills: int = 0, deadline_s: float) -> None:
+        """Until the race is over and there were that many `kills`.
+
+        `strike` kills once, or not if it finds nobody to kill. It comes as episodes get done, so that all of
+        the harm falls into the race, and every few seconds though none is done.
+        """
         until = time.monotonic() + deadline_s
-        back_at: float | None = None
         patience = 0.0
         while True:
             assert time.monotonic() < until, f"not over in time: {self.told()}"
             self.start()
             time.sleep(_LOOK_S)
-            if back_at is not None and time.monotonic() > back_at:
-                self.provider.down, back_at = False, None
+            self.family.collect([child.pid for child in self.running.values()])
             done = self.done()
             if done is None:
                 continue
-            due = kills if done >= total else int(kills * (done + 1) / total)
+            due = kills if done >= EPISODES else int(kills * (done + 1) / EPISODES)
             if self.kills < due or (self.kills < kills and time.monotonic() > patience > 0):
                 patience = time.monotonic() + 3.0
-                self.kill(chance.choice(list(self.running)))
-                if restarts and self.restarts < restarts and self.kills % (kills // restarts) == 0:
-                    self.restart_database(hard=self.restarts % 2 == 0)
-                elif self.kills % 12 == 5:
-                    self.provider.down, back_at = True, time.monotonic() + chance.uniform(0.5, 2.0)
-                    self.outages += 1
+                strike()
             elif self.kills >= kills and self.state() in ("settled", "void"):
                 break
-        self.provider.down = False
 
     def end(self) -> list[str]:
-        """End all that runs, with SIGKILL too; what still lives after a while."""
+        """End all that runs, with SIGKILL too; what of the family still lives after a while."""
         for name in self.running:
             self.kill(name)
-        _, alive = psutil.wait_procs(self.kin, timeout=GONE_DEADLINE_S)
-        return [
-            f"{p.pid}: {' '.join(p.cmdline())[:200]}" for p in alive if p.status() != psutil.STATUS_ZOMBIE
-        ]
+        left = self.family.left(GONE_DEADLINE_S)
+        self.family.collect([child.pid for child in self.running.values()])
+        return left
 
     def told(self) -> str:
         """The last that processes said."""
@@ -251,12 +256,12 @@ class Chaos:
 
 
 @contextlib.contextmanager
-def chaos_in(folder: Path) -> Iterator[Chaos]:
-    """A race in `folder`, and an end to all that it started."""
+def chaos_in(folder: Path, model_url: str, *, beside: tuple[str, ...] = ()) -> Iterator[Chaos]:
+    """A race in `folder`, and an end to all that it started. `beside` are further processes of it."""
     folder.mkdir()
     folder.chmod(0o755)
-    with Provider() as provider:
-        chaos = Chaos(folder, provider)
+    chaos = Chaos(folder, model_url, ("engine", *(f"worker-{i}" for i in range(WORKERS)), *beside))
+    with chaos.family.adopting():
         try:
             chaos.open_race()
             yield chaos

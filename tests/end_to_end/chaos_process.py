@@ -1,8 +1,9 @@
 """A worker or an engine as a process of its own, which may be killed at any time.
 
-`python -m tests.end_to_end.chaos_process worker|engine DATABASE_URL MODEL_URL`. Both run until they are
-killed. What goes down for a while is waited for; what cannot be had at the start ends the process, and
-whoever started it starts it again.
+`python -m tests.end_to_end.chaos_process worker|engine|provider DATABASE_URL MODEL_URL`. All run until they
+are killed. What goes down for a while is waited for; what cannot be had at the start ends the process, and
+whoever started it starts it again. A worker that is sent SIGUSR1 loses the next connection of a recorder, as
+if the recorder alone had died.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 from sqlalchemy import select
@@ -21,6 +24,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from arena.player import SandboxedPlayer
 from arena.races import OVER, RaceEngine
 from arena.recorder.upstream import Upstream
+from arena.recorder.wire import CONNECTION
 from arena.rules import Rules
 from arena.sandbox.bubblewrap import BubblewrapSandbox
 from arena.sandbox.staging import stage
@@ -33,16 +37,16 @@ from neurons.host import claimed_slots, socket_root
 from storage.database import Database
 from storage.tables import Race, Suite
 from tests.arena.ledger import Ledger
-from tests.arena.puppet import KEY
+from tests.arena.puppet import KEY, Puppet
 from tests.arena.sums import Blocks
 
 SLOTS = 2
 RULES = Rules.load(
     {
         "public_size": 4,
-        "drawn_size": 40,
+        "drawn_size": 24,
         "entry_share": 0.0,
-        "lease_s": 2.0,
+        "lease_s": 3.0,
         "heartbeat_s": 0.5,
         "max_attempts": 60,
         "max_leases": 200,
@@ -55,6 +59,7 @@ RULES = Rules.load(
     }
 )
 _LOOK_S = 0.1
+_GLANCE_S = 0.002
 
 
 class ReasonsCount:
@@ -102,8 +107,22 @@ def judging(database: Database) -> JudgeWorker:
     return JudgeWorker(database, ReasonsCount(), pace=Pace(hold_s=2.0, poll_s=0.2))
 
 
+async def break_a_recorder() -> None:
+    """End the task that serves the next request of any agent here, in the middle of it."""
+    for _ in range(1_000):
+        serving = [task for task in asyncio.all_tasks() if task.get_name() == CONNECTION]
+        if serving:
+            serving[0].cancel()
+            return
+        await asyncio.sleep(_GLANCE_S)
+
+
 async def work(url: str, model_url: str) -> None:
     """Play episodes in the real sandbox, for ever."""
+    breaking: set[asyncio.Task[None]] = set()
+    asyncio.get_running_loop().add_signal_handler(
+        signal.SIGUSR1, lambda: breaking.add(asyncio.create_task(break_a_recorder()))
+    )
     upstream = Upstream(model_url, SecretStr(KEY), ("m",), timeout_s=5, retries=0)
     sandbox = BubblewrapSandbox(stage(), Path(shutil.which("bwrap") or "bwrap"))
     async with Database.open(url, Path(), pool_size=SLOTS) as database:
@@ -133,5 +152,11 @@ async def drive(url: str, _: str) -> None:
             await asyncio.sleep(_LOOK_S)
 
 
+async def provide(_: str, model_url: str) -> None:
+    """Serve the model on the port of `model_url`, for ever."""
+    with Puppet(urlsplit(model_url).port or 0):
+        await asyncio.Event().wait()
+
+
 if __name__ == "__main__":
-    asyncio.run({"worker": work, "engine": drive}[sys.argv[1]](*sys.argv[2:]))
+    asyncio.run({"worker": work, "engine": drive, "provider": provide}[sys.argv[1]](*sys.argv[2:]))
