@@ -39,9 +39,23 @@ def processes_of(uid: int) -> list[int]:
             if entry.name.isdecimal():
                 with contextlib.suppress(OSError):
                     owner = entry.stat().st_uid
-                    if owner == uid or (owner == 0 and _hidden(entry.path, uid)):
+                    if (owner == uid and _lives(entry.path)) or (owner == 0 and _hidden(entry.path, uid)):
                         found.append(int(entry.name))
     return found
+
+
+def _lives(folder: str) -> bool:
+    """Whether any thread runs still. One that is dead is shown until its parent has looked, and can do
+    nothing; but the first thread may be dead while others live."""
+    with os.scandir(f"{folder}/task") as threads:
+        for thread in threads:
+            with (
+                contextlib.suppress(FileNotFoundError, ProcessLookupError),
+                open(f"{thread.path}/stat", "rb") as file,  # noqa: PTH123
+            ):
+                if file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
+                    return True
+    return False
 
 
 def _hidden(folder: str, uid: int) -> bool:
