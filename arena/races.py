@@ -343,11 +343,8 @@ class RaceEngine:
         if not await self._judge(race_id, RACE):
             return
         credits = await self.credits(race_id)
-        async with self._database.session() as session:
-            race = await session.get_one(Race, race_id)
-            together = Rules.load(race.rules).consensus == "median"
         heard: Sequence[Heard] | None = ()
-        if together and self._agreement is not None:
+        if self._agreement is not None:
             heard = await self._heard(self._agreement, race_id, credits)
         if heard is None:
             return
@@ -369,8 +366,10 @@ class RaceEngine:
     async def _heard(
         self, agreement: Agreement, race_id: UUID, credits: Mapping[str, int]
     ) -> Sequence[Heard] | None:
-        """What the validators say of a race that we have scored; nothing when we cannot settle it ourselves,
-        and None while others are waited for.
+        """Publish our result of a race that we have scored, and hear what the others say of it.
+
+        Nothing when they have no say by its rules, or we cannot settle it ourselves; None while they are
+        waited for.
         """
         async with self._database.session() as session:
             race = await session.get_one(Race, race_id)
@@ -381,6 +380,8 @@ class RaceEngine:
                 return ()
             body = result_of(race, inputs, alone, validator=agreement.hotkey, pool_root=pool.root)
         _, since = await agreement.publish(race_id, body)
+        if inputs.rules.consensus == "own":
+            return ()
         return await agreement.hear(race_id, race.number, since, inputs.rules)
 
     async def credits(self, race_id: UUID) -> dict[str, int]:

@@ -250,11 +250,13 @@ async def test_our_own_result_is_signed_once_whatever_happens_to_the_process(dat
     assert (after.body, after.signature, after.at) == (before.body, before.signature, before.at)
 
 
-async def test_by_our_own_rules_nobody_is_asked(database: Database) -> None:
+async def test_by_our_own_rules_nobody_is_asked_and_our_result_is_published_all_the_same(
+    database: Database,
+) -> None:
     arena = Deciding(database, Others(10, {LIAR: (1000, weak_is_best)}), ALONE)
     settlement = await arena.decided()
     assert "consensus" not in settlement
-    assert await arena.left_out() == {}
+    assert await arena.left_out() == {OWN.ss58_address: None}
 
 
 async def test_races_that_validators_number_by_their_boundaries_keep_those_numbers(

@@ -405,13 +405,16 @@ async def test_five_races_come_out_as_the_rules_say_whatever_one_validator_forge
             assert neuron.incentive == pytest.approx(units.get(neuron.hotkey, 0) / total, abs=2e-3)
         assert friend not in units
 
-        # And a newcomer takes the place of the first of those who earn nothing.
+        # Newcomers take the places of those who earn nothing, the longest there first: the forger, whom the
+        # consensus leaves no dividend, and then the first of the miners who are paid nothing.
         unpaid = [w for w in miners.values() if w.hotkey.ss58_address not in units]
-        leaves = min(unpaid, key=lambda w: graph.of(w.hotkey.ss58_address).registered_at)  # type: ignore[union-attr]
-        seat = graph.uids()[leaves.hotkey.ss58_address]
-        newcomer = await member("newcomer")
-        assert await chain.registered(newcomer.hotkey.ss58_address) == seat
-        assert await chain.registered(leaves.hotkey.ss58_address) is None
+        since = {neuron.hotkey: neuron.registered_at for neuron in graph.neurons}
+        first_unpaid = min(unpaid, key=lambda w: since[w.hotkey.ss58_address])
+        for name, leaves in (("newcomer", validators["forger"]), ("another", first_unpaid)):
+            seat = graph.uids()[leaves.hotkey.ss58_address]
+            newcomer = await member(name)
+            assert await chain.registered(newcomer.hotkey.ss58_address) == seat
+            assert await chain.registered(leaves.hotkey.ss58_address) is None
 
 
 async def _raced(site: Site, race_id: UUID) -> None:
