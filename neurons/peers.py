@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import bittensor
 from pydantic import ValidationError
 
 from arena.api.schemas import SignedAnswer
@@ -15,7 +14,7 @@ from arena.signed_results import RESULT_BYTES, Heard, signed_text
 from neurons.chain_types import ChainError, Neuron, Subnet
 from neurons.fetching import FetchFailed, fetch
 from neurons.mining.validators import of_all
-from neurons.signing import HotkeyAuth
+from neurons.signing import HotkeyAuth, signature
 from neurons.wallets import Wallet, is_local
 
 _DEADLINE_S = 30.0
@@ -39,8 +38,7 @@ class Peers:
 
     def sign(self, body: bytes) -> str:
         """Our hotkey's signature over a result, in hex."""
-        signer = bittensor.resolve_signer(self._wallet, role="hotkey")
-        return bytes(signer.sign(signed_text(body))).hex()
+        return signature(self._wallet, signed_text(body))
 
     async def ask(self, race: int, *, known: Mapping[str, Heard]) -> tuple[int, list[Heard]]:
         """Our own stake, and what every other validator with a permit and a stake says of the race."""

@@ -1,4 +1,4 @@
-"""Requests signed with a hotkey (`btauth/1`), for httpx clients.
+"""What a hotkey signs: requests (`btauth/1`) for httpx clients, and texts.
 
 The signature covers method, path with query, body, time, sender and receiver, so it cannot be used for
 another request, at another host, or later.
@@ -43,3 +43,8 @@ class HotkeyAuth(httpx.Auth):
             )
         )
         yield request
+
+
+def signature(wallet: Any, text: bytes) -> str:
+    """The hotkey's signature over `text`, in hex."""
+    return bytes(bittensor.resolve_signer(wallet, role="hotkey").sign(text)).hex()

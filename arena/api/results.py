@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
-import bittensor as bt
 from fastapi import APIRouter, Request
 from sqlalchemy import select
 
@@ -33,7 +32,7 @@ def routes(service: Service, permitted: Permitted) -> APIRouter:
         Before the race has settled only for validators that hold a permit, in a request that they sign.
         """
         asked_by = None
-        if bt.http_auth.HEADER_SIGNATURE in request.headers:
+        if service.is_signed(request):
             asked_by, _ = await service.caller(request)
         async with service.database.session() as session:
             race = await numbered_race(session, number)

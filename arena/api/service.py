@@ -53,6 +53,10 @@ class Service:
     buckets: Buckets
     """By hotkey."""
 
+    def is_signed(self, request: Request) -> bool:
+        """Whether a request claims to be signed; `caller` makes sure of it."""
+        return bt.http_auth.HEADER_SIGNATURE in request.headers
+
     async def caller(self, request: Request, *, body_limit: int = 0) -> tuple[str, bytes]:
         """Who signed this request, and its body. Raises what `SIGNED` names, and `rate_limited`."""
         body = await read_body(request, body_limit)

@@ -23,7 +23,11 @@ SPEAKS_TO_THE_SDK = {
     *("neurons/chain.py", "neurons/chain_link.py", "neurons/chain_reads.py"),  # the chain
     *("neurons/signing.py", "neurons/wallets.py", "neurons/user_errors.py"),  # keys
     *("arena/api/signed.py", "arena/api/service.py", "arena/api/etags.py"),  # signed requests
-    *("neurons/mining/door.py", "neurons/sealed.py"),  # signed requests between neurons, signed results
+    *(
+        "neurons/mining/door.py",
+        "neurons/sealed.py",
+        "arena/signed_results.py",
+    ),  # signed requests between neurons, signed results
 }
 
 
