@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from arena.api.problem_details import ApiError, responses
 from arena.api.schemas import SignedAnswer
-from arena.api.service import SIGNED, Service, numbered_race
+from arena.api.service import SIGNED, Service, numbered_race, signature
 from storage.tables import SignedResult
 
 _log = logging.getLogger(__name__)
@@ -25,7 +25,12 @@ def routes(service: Service, permitted: Permitted) -> APIRouter:
     """The route of signed results."""
     router = APIRouter(tags=["races"])
 
-    @router.get("/v1/races/{number}/signed", responses=responses(*SIGNED, "not_permitted", "not_found"))
+    @router.get(
+        "/v1/races/{number}/signed",
+        dependencies=[signature],
+        openapi_extra={"security": [{}]},  # once settled, nobody needs to sign
+        responses=responses(*SIGNED, "not_permitted", "not_found"),
+    )
     async def signed(request: Request, number: int) -> SignedAnswer:
         """Our result of a race as we scored it alone, with our hotkey's signature.
 
