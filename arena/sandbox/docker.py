@@ -313,7 +313,8 @@ async def _told(
         reason = "setup_error"
     words = line.removeprefix(b"E").split()
     fill = None
-    if len(words) == _REPORT_WORDS:
+    reported = len(words) == _REPORT_WORDS
+    if reported:
         report = Report(int(words[0]), float(words[1]), int(words[2]), 0)
         fill = Fill(bytes_full=int(words[3]) == 0, inodes_full=int(words[4]) == 0)
     else:
@@ -330,6 +331,7 @@ async def _told(
         streams=container.output.streams,
         overflowed=container.output.overflowed.is_set(),
         fill=fill,
+        monitored=not reported,  # process 1, which no agent can end, did not end by itself
     )
 
 

@@ -80,6 +80,21 @@ async def test_an_exit_code_output_and_usage_are_told(
     assert ended.leftovers == 0
 
 
+async def test_a_container_that_the_host_kills_is_not_the_agents_failure(
+    docker: DockerSandbox, engine: Path, limits: Limits, open_folder: Path
+) -> None:
+    async with connection(open_folder) as (recorder, connected):
+        job = Job(CONNECT_AND_SLEEP.encode(), recorder, PLAIN_PYTHON)
+        playing = asyncio.create_task(docker.run(job, limits, slot=0))
+        await asyncio.wait_for(connected.wait(), 20)
+        (running,) = await containers(engine)
+        async with Engine(engine) as asked:
+            await asked.ask("POST", f"/containers/{running}/kill")
+        ended = await playing
+    assert ended.reason == "setup_error"
+    assert "killed from outside" in ended.detail
+
+
 async def test_packages_and_recorder_are_in_reach_and_nothing_else_can_be_written(
     docker: DockerSandbox, job: MakeJob, limits: Limits
 ) -> None:
