@@ -96,7 +96,7 @@ class Link:
     async def close(self) -> None:
         """Close the connection. The next use opens another."""
         client, self._client = self._client, None
-        await asyncio.gather(_put_away(client), *self._leaving)
+        await asyncio.gather(put_away(client), *self._leaving)
 
     async def read(self, what: str, read: Callable[[Any], Awaitable[T]]) -> T:
         """A read, tried again when the connection breaks or hangs. The deadline covers all tries."""
@@ -206,7 +206,7 @@ class Link:
         """Have the next call open another connection, unless one did; nobody waits for the old one."""
         if client is not None and self._client is client:
             self._client = None
-            self._soon(_put_away(client))
+            self._soon(put_away(client))
 
     def _soon(self, leaving: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(leaving)
@@ -278,23 +278,34 @@ async def _let_go(stream: Any, coming: asyncio.Future[Any] | None = None) -> Non
             task.cancel()
 
 
-async def _put_away(client: Any) -> None:
+async def put_away(client: Any) -> None:
     """Close a client that may not want to be closed.
 
     The SDK cancels its receiving task and waits for it. Before Python 3.12 `asyncio.wait_for` can swallow a
-    cancellation that comes together with a frame, and then that wait has no end: so we ask again.
+    cancellation that comes together with a frame, and then that wait has no end: so we ask again. Asked
+    again, the SDK forgets the task without looking: so we end it ourselves, or the event loop could not end.
     """
     if client is None:
         return
+    receiving = _receiving(client)
     for _ in range(_CLOSE_TRIES):
         closing = asyncio.create_task(client.close())
         await asyncio.wait({closing}, timeout=_CLOSE_S / _CLOSE_TRIES)
         if closing.done():
             if not closing.cancelled() and (error := closing.exception()) is not None:
                 _log.debug("a connection closed with %r", error)
-            return
+            break
         closing.cancel()
-    _log.warning("a connection to the chain could not be closed within %.0f s", _CLOSE_S)
+    else:
+        _log.warning("a connection to the chain could not be closed within %.0f s", _CLOSE_S)
+    await _end(receiving | _receiving(client))
+
+
+def _receiving(client: Any) -> set[asyncio.Task[Any]]:
+    """The SDK's task that receives for this client. None are found in an SDK that names them otherwise."""
+    session = getattr(getattr(client, "_substrate", None), "_session", None)
+    task = getattr(session, "_supervisor", None)
+    return {task} if isinstance(task, asyncio.Task) else set()
 
 
 def _sessions() -> set[asyncio.Task[Any]]:
@@ -303,10 +314,11 @@ def _sessions() -> set[asyncio.Task[Any]]:
 
 
 async def _end(sessions: set[asyncio.Task[Any]]) -> None:
-    """End sessions that a connection left behind which was given up while it was made."""
+    """End what receives for nobody any more."""
     for _ in range(_CLOSE_TRIES):
-        for task in sessions:
-            task.cancel()
+        sessions = {task for task in sessions if not task.done()}
         if not sessions:
             return
+        for task in sessions:
+            task.cancel()
         _, sessions = await asyncio.wait(sessions, timeout=_CLOSE_S / _CLOSE_TRIES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from neurons.localnet.faults import KINDS, Fault, Faults
 from neurons.localnet.launch import LocalNet, LocalNetFailed
 from neurons.localnet.subnet import SubnetOptions
+from tests.neurons.localnet.sdk import sdk_client
 
 NETUID = 2
 ALICE = Keypair.create_from_uri("//Alice")
@@ -80,7 +82,7 @@ async def test_a_slow_request_is_answered_late(faulty: LocalNet) -> None:
 
 
 async def test_the_sdk_sees_a_refusal_as_the_policy_of_the_endpoint(faulty: LocalNet) -> None:
-    async with bt.Client(faulty.url) as client:
+    async with sdk_client(faulty.url) as client:
         await client.block()
         faulty.fault(Fault("refuse", times=0))
         with pytest.raises(Exception, match="rate limit exceeded"):
@@ -90,7 +92,7 @@ async def test_the_sdk_sees_a_refusal_as_the_policy_of_the_endpoint(faulty: Loca
 
 
 async def test_a_rejected_extrinsic_is_not_in_the_pool(faulty: LocalNet) -> None:
-    async with bt.Client(faulty.url) as client:
+    async with sdk_client(faulty.url) as client:
         faulty.fault(Fault("reject"))
         intent = bt.SetWeights(netuid=NETUID, weights={0: 1})
         refused = await client.execute(intent, ALICE)
@@ -100,7 +102,7 @@ async def test_a_rejected_extrinsic_is_not_in_the_pool(faulty: LocalNet) -> None
 
 
 async def test_a_call_fails_with_the_error_that_was_asked_for(faulty: LocalNet) -> None:
-    async with bt.Client(faulty.url) as client:
+    async with sdk_client(faulty.url) as client:
         call = "SubtensorModule.set_mechanism_weights"
         faulty.fault(Fault("fail", method=call, error="SubtensorModule.SettingWeightsTooFast"))
         intent = bt.SetWeights(netuid=NETUID, weights={0: 1})
@@ -110,7 +112,7 @@ async def test_a_call_fails_with_the_error_that_was_asked_for(faulty: LocalNet) 
 
 
 async def test_a_lost_answer_is_one_to_a_call_that_was_carried_out(faulty: LocalNet) -> None:
-    async with bt.Client(faulty.url) as client:
+    async with sdk_client(faulty.url) as client:
         before = (await client.query(("System", "Account"), [ALICE.ss58_address]))["nonce"]
         faulty.fault(Fault("lose", method="author_submit*"))
         intent = bt.SetWeights(netuid=NETUID, weights={0: 1})
@@ -120,7 +122,7 @@ async def test_a_lost_answer_is_one_to_a_call_that_was_carried_out(faulty: Local
 
 
 async def test_a_missing_entry_reads_as_its_default(faulty: LocalNet) -> None:
-    async with bt.Client(faulty.url) as client:
+    async with sdk_client(faulty.url) as client:
         assert await client.neurons.uid(hotkey_ss58=ALICE.ss58_address, netuid=NETUID) == 0
         faulty.fault(Fault("missing", entry="SubtensorModule.Uids", times=0))
         assert await client.neurons.uid(hotkey_ss58=ALICE.ss58_address, netuid=NETUID) is None
@@ -129,15 +131,16 @@ async def test_a_missing_entry_reads_as_its_default(faulty: LocalNet) -> None:
 
 
 async def test_a_reorg_replaces_the_newest_block_and_what_was_in_it_comes_again(faulty: LocalNet) -> None:
-    async with asyncio.timeout(30), bt.Client(faulty.url) as client:
+    async with asyncio.timeout(30), sdk_client(faulty.url) as client:
         number = await client.block()
         seen: list[tuple[int, str]] = []
-        async for header in client.blocks():
-            seen.append((header.number, header.parent_hash))
-            if len(seen) == 2:
-                await asyncio.to_thread(faulty.reorg)
-            if len(seen) == 6:
-                break
+        async with contextlib.aclosing(client.blocks()) as headers:
+            async for header in headers:
+                seen.append((header.number, header.parent_hash))
+                if len(seen) == 2:
+                    await asyncio.to_thread(faulty.reorg)
+                if len(seen) == 6:
+                    break
     numbers = [n for n, _ in seen]
     assert number <= numbers[0]
     repeated = [n for n in numbers if numbers.count(n) == 2]
@@ -161,14 +164,14 @@ async def test_the_sdk_sees_a_runtime_upgrade(metadata: Path) -> None:
         block_time_s=0.05,
         faults=True,
     ) as net:
-        async with bt.Client(net.url) as client:
+        async with sdk_client(net.url) as client:
             assert await client.spec_version() == 461
             assert (await client.execute(bt.SetWeights(netuid=NETUID, weights={0: 1}), ALICE)).success
             before = await client.block()
             net.upgrade(462, without=["SubtensorModule.SubnetEpochConsensus"])
             with pytest.raises(LocalNetFailed, match="higher version"):
                 net.upgrade(462)
-        async with bt.Client(net.url) as client:
+        async with sdk_client(net.url) as client:
             assert await client.spec_version() == 462
             with pytest.raises(Exception, match="SubnetEpochConsensus"):
                 await client.execute(bt.SetWeights(netuid=NETUID, weights={0: 1}), ALICE)

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import bittensor as bt
 import psutil
 import pytest
 from bittensor._transport.interface import SubstrateConnection
@@ -24,6 +23,7 @@ from neurons.localnet.metadata import MetadataUnavailable
 from neurons.localnet.state import Draft, Ledger, StateDiscarded, StateInUse
 from neurons.localnet.subnet import PALLET, SubnetOptions
 from tests.neurons.conftest import NETUID
+from tests.neurons.localnet.sdk import sdk_client
 
 ALICE, BOB = Keypair.create_from_uri("//Alice"), Keypair.create_from_uri("//Bob")
 
@@ -107,17 +107,18 @@ async def test_a_request_that_makes_no_sense_gets_an_error_and_harms_nobody(
 
 
 async def test_heads_are_streamed_in_order(localnet: LocalNet) -> None:
-    async with asyncio.timeout(30), bt.Client(localnet.url) as client:
+    async with asyncio.timeout(30), sdk_client(localnet.url) as client:
         numbers: list[int] = []
-        async for header in client.blocks():
-            numbers.append(header.number)
-            if len(numbers) == 4:
-                break
+        async with contextlib.aclosing(client.blocks()) as headers:
+            async for header in headers:
+                numbers.append(header.number)
+                if len(numbers) == 4:
+                    break
     assert numbers == list(range(numbers[0], numbers[0] + 4))
 
 
 async def test_neurons_and_subnet_are_read_through_every_path_of_the_sdk(localnet: LocalNet) -> None:
-    async with bt.Client(localnet.url) as client:
+    async with sdk_client(localnet.url) as client:
         graph = await client.subnets.metagraph(NETUID)
         neurons = await client.neurons.all(netuid=NETUID)
         rate_limit = await client.hyperparameters.weights_rate_limit(netuid=NETUID)

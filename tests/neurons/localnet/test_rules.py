@@ -20,6 +20,7 @@ from neurons.localnet import timelock
 from neurons.localnet.codec import compact
 from neurons.localnet.launch import LocalNet
 from neurons.localnet.subnet import SubnetOptions
+from tests.neurons.localnet.sdk import sdk_client
 
 OWNER = Keypair.create_from_uri("//SubnetOwner")
 _netuids = itertools.count(100)
@@ -35,7 +36,7 @@ def net(metadata: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lo
 
 @pytest.fixture
 async def client(net: LocalNet) -> AsyncIterator[Any]:
-    async with bt.Client(net.url) as connected, asyncio.timeout(60):
+    async with sdk_client(net.url) as connected, asyncio.timeout(60):
         yield connected
 
 
