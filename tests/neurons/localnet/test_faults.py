@@ -155,7 +155,11 @@ def test_a_block_that_is_final_is_not_replaced(metadata: Path) -> None:
             net.reorg()
 
 
-async def test_the_sdk_sees_a_runtime_upgrade(metadata: Path) -> None:
+async def test_the_sdk_sees_a_runtime_upgrade(
+    metadata: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # What the SDK keeps on disk it finds by genesis and version, and other tests upgrade too.
+    monkeypatch.setenv("BITTENSOR_RUNTIME_CACHE_DIR", str(tmp_path))
     with LocalNet(
         netuid=NETUID,
         options=OPTIONS,
@@ -171,6 +175,7 @@ async def test_the_sdk_sees_a_runtime_upgrade(metadata: Path) -> None:
             net.upgrade(462, without=["SubtensorModule.SubnetEpochConsensus"])
             with pytest.raises(LocalNetFailed, match="higher version"):
                 net.upgrade(462)
+        net.advance(2)  # so that the newest block is surely one of the new runtime
         async with sdk_client(net.url) as client:
             assert await client.spec_version() == 462
             with pytest.raises(Exception, match="SubnetEpochConsensus"):
